@@ -1,0 +1,28 @@
+"""Stochastic positional encoding: relative positions for attention of linear complexity.
+
+    code = SineSPE(num_heads=8, in_features=64, num_realizations=64, num_sines=5)
+    spe = SPEFilter(gated=True, code_shape=code.code_shape)
+    queries, keys = spe(queries, keys, code, code.draw(seed=0), torch.arange(length))
+
+Pure torch: no music, no attention, no training in here.
+"""
+
+from musicgen.spe.code import PositionalCode
+from musicgen.spe.conv import ConvSPE
+from musicgen.spe.draw import Draw, NoiseKind
+from musicgen.spe.gate import SPEFilter
+from musicgen.spe.shared import AppliedCode, BuiltCode, SharedCode
+from musicgen.spe.sine import FactorisedSine, SineSPE
+
+__all__ = [
+    "AppliedCode",
+    "BuiltCode",
+    "ConvSPE",
+    "Draw",
+    "FactorisedSine",
+    "NoiseKind",
+    "PositionalCode",
+    "SPEFilter",
+    "SharedCode",
+    "SineSPE",
+]

@@ -1,0 +1,187 @@
+"""One built code, applied by many layers, with its gradient formed once.
+
+Building a code costs N·H·D·R numbers, and every layer applies the same one. Two things would make that dear:
+a gated copy of the code in each layer (the gate acts on the queries instead, see gate.py), and a gradient of
+the whole code from each layer, which autograd would write and add up layer by layer.
+
+The hard choice: that gradient is deferred. It is linear in what the layers saw, so each layer's backward only
+keeps its pair (input, ∂output) — small — and when the last one is done, Σ inputᵀ·∂output is formed in a single
+matrix product over layers × batch, block of positions by block, and pushed at once into the code's parameters.
+The code's full gradient never exists. A scalar `anchor` that every application depends on makes autograd call
+us exactly then: after all layers, before the parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from musicgen.spe.code import PositionalCode, Positions
+from musicgen.spe.draw import Draw
+
+
+class AppliedCode(Protocol):
+    """A code at some positions, ready to be applied."""
+
+    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
+        ...
+
+
+class BuiltCode:
+    """Codes as plain tensors.
+
+    Args:
+        query_code: q̄, `(*positions, H, D, R)`.
+        key_code: k̄, `(*positions, H, D, R)`.
+    """
+
+    def __init__(self, query_code: Tensor, key_code: Tensor) -> None:
+        self.query_code, self.key_code = query_code, key_code
+
+    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
+        return contract(queries, self.query_code), contract(keys, self.key_code)
+
+
+class SharedCode(BuiltCode):
+    """The codes of a draw at some positions, built once for any number of layers to apply and train.
+
+    Args:
+        code: The positional code.
+        draw: The noise.
+        positions: `(length,)`, or for an N-D code a tuple of one tensor for each axis.
+    """
+
+    def __init__(self, code: PositionalCode, draw: Draw, positions: Positions) -> None:
+        builder = _Builder(code, draw, positions)
+        super().__init__(*builder.build())
+        self._query_pairs, self._key_pairs = builder.pairs
+        trained = torch.is_grad_enabled() and bool(builder.parameters)
+        self._anchor: Tensor | None = _Anchor.apply(builder, *builder.parameters) if trained else None
+
+    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
+        expected = self.query_code.shape[:-1]
+        for name, tensor in (("queries", queries), ("keys", keys)):
+            if tensor.shape[1:] != expected:
+                raise ValueError(
+                    f"{name} of shape {tuple(tensor.shape)} do not match the code: expected (batch, "
+                    f"{', '.join(map(str, expected))})"
+                )
+        if self._anchor is None:
+            return super().apply(queries, keys)
+        return (
+            _Contract.apply(queries, self._anchor, self.query_code, self._query_pairs),
+            _Contract.apply(keys, self._anchor, self.key_code, self._key_pairs),
+        )
+
+
+Pairs = list[tuple[Tensor, Tensor]]
+"""What the layers left: inputs `(B, *positions, H, D)` and gradients of outputs `(B, *positions, H, R)`."""
+
+
+class _Builder:
+    """Builds a code and later its parameters' gradients, a block of positions at a time.
+
+    Holds no built code, so that a `SharedCode` is let go as soon as the layers are done with it.
+    """
+
+    def __init__(self, code: PositionalCode, draw: Draw, positions: Positions) -> None:
+        self._code, self._draw = code, draw
+        self._axes = positions if isinstance(positions, tuple) else (positions,)
+        self.parameters = [parameter for parameter in code.parameters() if parameter.requires_grad]
+        self.pairs: tuple[Pairs, Pairs] = ([], [])
+
+    @torch.no_grad()
+    def build(self) -> tuple[Tensor, Tensor]:
+        """q̄ and k̄."""
+        prepared = self._code.prepare(self._draw)
+        shape = (*map(len, self._axes), *self._code.code_shape, self._draw.num_realizations)
+        built = prepared[0].new_empty(shape), prepared[0].new_empty(shape)
+        for block in self._blocks():
+            for whole, part in zip(built, self._codes(prepared, block), strict=True):
+                whole[block] = part
+        return built
+
+    @torch.enable_grad()
+    def parameter_gradients(self) -> tuple[Tensor | None, ...]:
+        """Gradients of the code's parameters from every pair the layers left, which are then let go."""
+        prepared = self._code.prepare(self._draw)
+        leaves = tuple(tensor.detach().requires_grad_() for tensor in prepared)
+        totals = [torch.zeros_like(leaf) for leaf in leaves]
+        for block in self._blocks():
+            codes = self._codes(leaves, block)
+            used = [(code, pairs) for code, pairs in zip(codes, self.pairs, strict=True) if pairs]
+            gradients = torch.autograd.grad(
+                [code for code, _ in used],
+                leaves,
+                [_outer_sum(pairs, block).reshape(code.shape) for code, pairs in used],
+                allow_unused=True,
+            )
+            for total, gradient in zip(totals, gradients, strict=True):
+                if gradient is not None:
+                    total.add_(gradient)
+        for pairs in self.pairs:
+            pairs.clear()
+        return torch.autograd.grad(prepared, self.parameters, totals, allow_unused=True)
+
+    def _blocks(self) -> list[slice]:
+        """Blocks of the first axis that hold about as many positions as the code likes to build at a time."""
+        rest = math.prod(len(axis) for axis in self._axes[1:])
+        step = max(1, self._code.block // max(rest, 1))
+        return [slice(start, start + step) for start in range(0, len(self._axes[0]), step)]
+
+    def _codes(self, prepared: tuple[Tensor, ...], block: slice) -> tuple[Tensor, Tensor]:
+        axes = (self._axes[0][block], *self._axes[1:])
+        return self._code.codes_from(prepared, self._draw, axes if len(axes) > 1 else axes[0])
+
+
+def contract(inputs: Tensor, code: Tensor) -> Tensor:
+    """`(B, *P, H, D)` times `(*P, H, D, R)`: matrix products batched over positions and heads, `(B, *P, H, R)`."""
+    return torch.matmul(inputs.movedim(0, -2), code).movedim(-2, 0)
+
+
+def _outer_sum(pairs: Pairs, block: slice) -> Tensor:
+    """Σ over layers and batch of inputᵀ·∂output at a block of positions, `(*block, H, D, R)`."""
+    inputs = torch.cat([inputs[:, block] for inputs, _ in pairs])  # (layers·B, *block, H, D)
+    outputs = torch.cat([outputs[:, block] for _, outputs in pairs])
+    return torch.matmul(inputs.movedim(0, -1), outputs.movedim(0, -2))
+
+
+class _Anchor(torch.autograd.Function):
+    """A zero that stands between the code's parameters and every application of the code."""
+
+    @staticmethod
+    def forward(ctx: Any, builder: _Builder, *parameters: Tensor) -> Tensor:
+        ctx.builder = builder
+        return parameters[0].new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Any, ...]:
+        return None, *ctx.builder.parameter_gradients()
+
+
+class _Contract(torch.autograd.Function):
+    """`contract`, whose code gets its gradient later, from the pairs left behind."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, anchor: Tensor, code: Tensor, pairs: Pairs  # noqa: ARG004
+    ) -> Tensor:
+        ctx.save_for_backward(inputs)
+        ctx.code, ctx.pairs = code, pairs
+        return contract(inputs, code)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        (inputs,) = ctx.saved_tensors
+        ctx.pairs.append((inputs, gradient))
+        input_gradient = contract(gradient, ctx.code.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
+        return input_gradient, gradient.new_zeros(()), None, None
