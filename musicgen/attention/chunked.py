@@ -1,0 +1,168 @@
+"""Causal linear attention in chunks: all matrix products, on any device. The default.
+
+Inside a chunk every query meets every earlier key (quadratic in the chunk, which is short); between chunks it
+meets the memory as it stood when the chunk began.
+
+The hard choice: a backward of our own. Left to autograd, the weights, scores and memories of every chunk would be
+kept; here only the inputs and the output are, and the rest is cheap to compute again. The gradient of the decay
+needs no weights at all: a query's position enters as γ^m times its features and a key's as γ^(−n) times its own,
+so ∂L/∂log γ = Σ_m (m+1)·(φ(q_m)·∂φ(q_m) − φ(k_m)·∂φ(k_m)), plus the final memory's share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from musicgen.attention.state import AttentionState, inverse_weight, with_ones
+
+CHUNK = 64
+
+
+def chunked(
+    query_features: Tensor,
+    key_features: Tensor,
+    values: Tensor,
+    key_scale: Tensor,
+    log_decay: Tensor,
+    state: AttentionState,
+) -> tuple[Tensor, AttentionState]:
+    """Whole chunks first, then the rest as one shorter chunk. Shapes: see `causal_attention`."""
+    inputs = [tensor.transpose(1, 2) for tensor in (query_features, key_features, values, key_scale)]
+    length = values.shape[1]
+    whole = length - length % CHUNK
+    outputs = []
+    for start, end in ((0, whole), (whole, length)):
+        if start < end:
+            pieces = (tensor[:, :, start:end] for tensor in inputs)
+            chunk = min(CHUNK, end - start)
+            output, *carried = _Chunked.apply(*pieces, log_decay, state.memory, state.log_scale, chunk)
+            outputs.append(output)
+            state = AttentionState(*carried)
+    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, 2)
+    return output.transpose(1, 2), state
+
+
+class _Weights(NamedTuple):
+    """What multiplies features in each chunk, relative to each query's running maximum.
+
+    B batch, H heads, c chunks, C tokens in a chunk.
+    """
+
+    pairs: Tensor  # (B, H, c, C, C): a key of the chunk, at a query of the chunk
+    past: Tensor  # (B, H, c, C, 1): the memory before the chunk, at a query of the chunk
+    written: Tensor  # (B, H, c, C, 1): a key of the chunk, in the memory after it
+    kept: Tensor  # (B, H, c, 1, 1): the memory before the chunk, in the memory after it
+    log_scale: Tensor  # (B, H): of the last memory
+
+
+def _weights(key_scale: Tensor, log_decay: Tensor, log_scale: Tensor) -> _Weights:
+    """From `(B, H, c, C)` log factors of keys and the `(B, H)` scale of the memory before them."""
+    chunks, chunk = key_scale.shape[-2:]
+    steps = torch.arange(chunk, device=key_scale.device)
+    decay = log_decay[:, None, None]
+    # Running maximum inside each chunk, in coordinates that do not decay; then over chunks, one by one.
+    local = (key_scale - steps * decay).cummax(-1).values + steps * decay
+    before = []
+    for index in range(chunks):
+        before.append(log_scale)
+        log_scale = torch.maximum(log_scale + chunk * log_decay, local[:, :, index, -1])
+    past = torch.stack(before, -1).unsqueeze(-1) + (steps + 1) * decay
+    running = torch.maximum(local, past)
+
+    lags = steps[:, None] - steps[None, :]
+    pairs = key_scale.unsqueeze(-2) - running.unsqueeze(-1) + lags * decay.unsqueeze(-1)
+    last = running[..., -1:]
+    return _Weights(
+        pairs.masked_fill_(lags < 0, -torch.inf).exp_(),
+        (past - running).exp_().unsqueeze(-1),
+        (key_scale + (chunk - 1 - steps) * decay - last).exp_().unsqueeze(-1),
+        (past[..., -1:] - last).exp_().unsqueeze(-1),
+        log_scale,
+    )
+
+
+def _memories(keys: Tensor, extended: Tensor, weights: _Weights, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """The memory before each chunk, `(B, H, c, F, V+1)`, and after the last one."""
+    written = (keys * weights.written).transpose(-1, -2) @ extended
+    before = torch.empty_like(written)
+    for index in range(keys.shape[2]):
+        before[:, :, index] = memory
+        memory = torch.addcmul(written[:, :, index], memory, weights.kept[:, :, index])
+    return before, memory
+
+
+class _Chunked(torch.autograd.Function):
+    """Attention over c whole chunks of C tokens. Inputs are `(B, H, N, ...)`; outputs too, and the memory."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        key_scale: Tensor,
+        log_decay: Tensor,
+        memory: Tensor,
+        log_scale: Tensor,
+        chunk: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.chunk = chunk
+        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
+        inputs = (queries, keys, with_ones(values))
+        q, k, extended = (tensor.unflatten(2, (-1, chunk)) for tensor in inputs)
+        weights = _weights(key_scale.unflatten(2, (-1, chunk)), log_decay, log_scale)
+        before, after = _memories(k, extended, weights, memory)
+        scores = (q @ k.transpose(-1, -2)).mul_(weights.pairs)
+        sums = (scores @ extended).add_((q * weights.past) @ before)
+        inverse = inverse_weight(sums)
+        output = (sums[..., :-1] * inverse).flatten(2, 3)
+        ctx.save_for_backward(
+            queries, keys, values, key_scale, log_decay, memory, log_scale, output, inverse, after
+        )
+        ctx.mark_non_differentiable(weights.log_scale)
+        return output, after, weights.log_scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor, grad_after: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, values, key_scale, log_decay, memory, log_scale, output, inverse, after = ctx.saved_tensors
+        chunk = ctx.chunk
+        inputs = (queries, keys, with_ones(values), grad_output, output)
+        q, k, extended, grad, out = (tensor.unflatten(2, (-1, chunk)) for tensor in inputs)
+        weights = _weights(key_scale.unflatten(2, (-1, chunk)), log_decay, log_scale)
+        before, _after = _memories(k, extended, weights, memory)
+
+        # Through the normalisation: sums = [numerator, denominator].
+        grad_sums = torch.cat([grad, -(grad * out).sum(-1, keepdim=True)], -1).mul_(inverse)
+
+        # The memory after each chunk is read by all later ones: accumulate backwards.
+        grad_before = (q * weights.past).transpose(-1, -2) @ grad_sums
+        grad_memory = torch.empty_like(grad_before)
+        carried = grad_after
+        for index in reversed(range(q.shape[2])):
+            grad_memory[:, :, index] = carried
+            carried = torch.addcmul(grad_before[:, :, index], carried, weights.kept[:, :, index])
+
+        grad_scores = (grad_sums @ extended.transpose(-1, -2)).mul_(weights.pairs)
+        scores = (q @ k.transpose(-1, -2)).mul_(weights.pairs)
+        grad_q = (grad_scores @ k).add_((grad_sums @ before.transpose(-1, -2)).mul_(weights.past))
+        grad_k = grad_scores.transpose(-1, -2) @ q
+        grad_k.add_((extended @ grad_memory.transpose(-1, -2)).mul_(weights.written))
+        values_memory = grad_memory[..., :-1]  # the ones have no gradient
+        grad_v = scores.transpose(-1, -2) @ grad_sums[..., :-1]
+        grad_v.add_((k @ values_memory).mul_(weights.written))
+
+        grad_q, grad_k, grad_v = (tensor.flatten(2, 3) for tensor in (grad_q, grad_k, grad_v))
+        grad_decay = None
+        if ctx.needs_input_grad[4]:
+            length = queries.shape[2]
+            shares = (queries * grad_q).sum(-1) - (keys * grad_k).sum(-1)
+            steps = torch.arange(1, length + 1, device=shares.device, dtype=torch.float64)
+            grad_decay = (shares * steps).sum((0, 2)) + length * (after * grad_after).sum((0, 2, 3))
+            grad_decay = grad_decay.to(log_decay.dtype)
+        grad_start = carried if ctx.needs_input_grad[5] else None
+        return grad_q, grad_k, grad_v, None, grad_decay, grad_start, None, None

@@ -1,0 +1,135 @@
+"""Feature maps φ, which turn the kernel of attention into a dot product: κ(q, k) = φ(q)·φ(k).
+
+Exponential features span hundreds of nats, so a map never returns φ itself. It returns bounded features and,
+for keys, the logarithm of the factor that was taken out of each token: φ(k_n) = features_n · exp(scale_n).
+Queries need no such factor: it cancels in the normalised output.
+
+The hard choice: the factor is each token's own maximum, known from that token alone. A maximum over the
+sequence (as in other Performers) lets the future decide what underflows in the past, and an ε added to features
+makes past outputs depend on it outright.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from musicgen.spe.draw import Draw, uniform_rotations
+
+FeatureMapName = Literal["favor", "relu", "elu"]
+
+
+class FeatureMap(abc.ABC):
+    """A positive feature map, frozen for one draw."""
+
+    @abc.abstractmethod
+    def queries(self, queries: Tensor) -> Tensor:
+        """Features `(..., F)` of queries `(..., E)`, up to a positive factor for each token."""
+
+    @abc.abstractmethod
+    def keys(self, keys: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Features `(..., F)` of keys `(..., E)` and the log factor `(...)` taken out (None: no factor)."""
+
+
+class Favor(FeatureMap):
+    """FAVOR+: positive random features of the softmax kernel exp(q·k/√E), two-sided.
+
+    Args:
+        projection: ω, `(E, F/2)`; see `favor_projection`.
+    """
+
+    def __init__(self, projection: Tensor) -> None:
+        self._projection = projection * projection.shape[0] ** -0.25  # the 1/√E of the logits, half on each side
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """exp(±ωᵀq) over its largest; ‖q‖² would cancel and is left out."""
+        projected = queries @ self._projection
+        return _two_sided(projected, _largest(projected))
+
+    def keys(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """exp(±ωᵀk) over its largest, and the log of what was taken out: max|ωᵀk| − ‖k‖²/2."""
+        projected = keys @ self._projection
+        largest = _largest(projected)
+        energy = keys.square().sum(-1, keepdim=True) * (0.5 * keys.shape[-1] ** -0.5)
+        # What is taken out is a constant to autograd, so the gradient of ‖k‖² enters here, as a zero.
+        features = _two_sided(projected, largest + (energy - energy.detach()))
+        return features, (largest - energy.detach()).squeeze(-1)
+
+
+def _largest(projected: Tensor) -> Tensor:
+    """max|p| of each token, `(..., 1)`."""
+    return projected.detach().abs().amax(-1, keepdim=True)
+
+
+def _two_sided(projected: Tensor, shift: Tensor) -> Tensor:
+    """exp(±p − shift), `(..., F)`."""
+    return torch.cat([projected - shift, -projected - shift], -1).exp()
+
+
+class Relu(FeatureMap):
+    """max(0, x): the Linear Transformer with ReLU."""
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """max(0, q)."""
+        return queries.relu()
+
+    def keys(self, keys: Tensor) -> tuple[Tensor, None]:
+        """max(0, k), nothing taken out."""
+        return keys.relu(), None
+
+
+class Elu(FeatureMap):
+    """elu(x) + 1: the Linear Transformer as first published."""
+
+    def queries(self, queries: Tensor) -> Tensor:
+        """elu(q) + 1."""
+        return F.elu(queries) + 1
+
+    def keys(self, keys: Tensor) -> tuple[Tensor, None]:
+        """elu(k) + 1, nothing taken out."""
+        return F.elu(keys) + 1, None
+
+
+def favor_projection(draw: Draw, layer: int, in_features: int, num_features: int) -> Tensor:
+    """FAVOR's ω of a draw: orthogonal in blocks, with the norms of Gaussian vectors, `(in_features, F/2)`."""
+    if num_features < 2 or num_features % 2:
+        raise ValueError(f"favor takes an even number of features, at least 2, not {num_features}")
+    columns = num_features // 2
+    blocks = math.ceil(columns / in_features)
+    noise = torch.randn(2, blocks, in_features, in_features, generator=draw.feature_generator(layer))
+    directions = uniform_rotations(noise[0]).flatten(0, 1)
+    norms = noise[1].norm(dim=-1).flatten()
+    return (directions * norms.unsqueeze(-1))[:columns].T.contiguous()
+
+
+def feature_map(
+    name: FeatureMapName,
+    draw: Draw,
+    layer: int,
+    in_features: int,
+    num_features: int,
+    like: Tensor | None = None,
+) -> FeatureMap:
+    """The feature map of a layer for a draw.
+
+    Args:
+        name: `favor`, `relu` or `elu`.
+        draw: The noise.
+        layer: Each layer has random features of its own.
+        in_features: E, the dimension of queries and keys: R with SPE, D without.
+        num_features: F; matters to `favor` alone.
+        like: A tensor of the dtype and on the device to work in.
+    """
+    if name == "favor":
+        projection = favor_projection(draw, layer, in_features, num_features)
+        return Favor(projection if like is None else projection.to(like))
+    if name == "relu":
+        return Relu()
+    if name == "elu":
+        return Elu()
+    raise ValueError(f"feature_map must be favor, relu or elu, not {name!r}")

@@ -1,0 +1,135 @@
+"""A model on disk: a folder of weights, plain JSON and a card for people.
+
+    model.safetensors   weights
+    config.json         the model's config and the SHA-256 of the weights
+    MODEL_CARD.md       what it is
+
+The hard choice: loading trusts nothing. The config is checked key by key, the weights' header is compared with what
+that config would need before any memory is taken, and the hash tells a damaged or swapped file. Nothing in the
+folder is executed: no pickle, no import path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from musicgen.errors import UserError
+from musicgen.model.config import PerformerConfig
+from musicgen.model.performer import PerformerLM
+
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "MODEL_CARD.md"
+FORMAT = 1
+
+
+def save_bundle(model: PerformerLM, folder: str | os.PathLike[str], card: str | None = None) -> None:
+    """Write a model to a folder, whole or not at all; a bundle that is there already is replaced.
+
+    Args:
+        model: The model.
+        folder: Where to. A folder that holds anything but a bundle is refused.
+        card: The model card, in Markdown; a short one is written if none is given.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
+        raise UserError(f"{folder}: exists and is not a model bundle; give a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, partial / WEIGHTS)
+        description = {
+            "format": FORMAT,
+            "model": dataclasses.asdict(model.config),
+            "sha256": _hash(partial / WEIGHTS),
+        }
+        (partial / CONFIG).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        (partial / CARD).write_text(card or _default_card(model), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:
+    """Read a model from a folder, on the CPU and in evaluation mode."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such model bundle (a folder with {CONFIG} and {WEIGHTS})")
+    description = _read_description(folder / CONFIG)
+    config = PerformerConfig.from_dict(description.get("model"), str(folder / CONFIG))
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise UserError(f"{weights}: the file is missing")
+    model = _model_that_fits(config, weights)
+    if _hash(weights) != description.get("sha256"):
+        raise UserError(f"{weights}: its contents are not what {CONFIG} says was saved; get the bundle again")
+    with safe_open(weights, "pt") as file:
+        # assign: the tensors of the file become the parameters, with no second copy
+        model.load_state_dict({name: file.get_tensor(name) for name in file.keys()}, assign=True)  # noqa: SIM118
+    return model.eval()
+
+
+_FILES = {WEIGHTS, CONFIG, CARD, "tokenizer.json"}
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: the file is missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise UserError(f"{path}: not the description of a model bundle of format {FORMAT}")
+    return description
+
+
+def _model_that_fits(config: PerformerConfig, weights: Path) -> PerformerLM:
+    """A model of that config without memory yet, once the weights' header is seen to match it."""
+    try:
+        with safe_open(weights, "pt") as file:
+            found = {
+                name: (tuple(file.get_slice(name).get_shape()), file.get_slice(name).get_dtype())
+                for name in file.keys()  # noqa: SIM118
+            }
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{weights}: not a safetensors file, or a damaged one ({error})") from None
+    layers = {name.split(".")[1] for name in found if name.startswith("layers.")}
+    if len(layers) != config.num_layers:
+        raise UserError(f"{weights}: holds {len(layers)} layers where the config says {config.num_layers}")
+    with torch.device("meta"):
+        model = PerformerLM(config)
+    expected = {name: (tuple(tensor.shape), "F32") for name, tensor in model.state_dict().items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            wanted, given = (str(side.get(name, "nothing")) for side in (expected, found))
+            raise UserError(f"{weights}: {name} is {given} where the config needs {wanted}")
+    return model
+
+
+def _hash(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _default_card(model: PerformerLM) -> str:
+    config = model.config
+    return (
+        f"# A musicgen model\n\n{config.num_layers} layers of width {config.d_model}, "
+        f"{model.num_parameters():,} parameters, positional encoding `{config.pe}`, "
+        f"{config.vocab_size} tokens.\n"
+    )

@@ -1,0 +1,90 @@
+"""One layer of the Performer: attention, then a feed-forward network, each added and then normalised.
+
+The structure is the paper's (post-norm, ReLU, one dropout rate, none inside attention). Queries, keys and values
+come from one projection, which is one matrix product instead of three.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from musicgen.attention import AttentionState, Backend, Decay, FeatureMap, causal_attention
+from musicgen.model.config import PerformerConfig
+from musicgen.model.dropout import dropout, relu_dropout
+from musicgen.model.encoding import Encoder
+
+
+class PerformerLayer(nn.Module):
+    """A layer.
+
+    Args:
+        config: The model's config.
+        index: Which layer this is, for its gate.
+    """
+
+    def __init__(self, config: PerformerConfig, index: int) -> None:
+        super().__init__()
+        self.index = index
+        self.heads = config.num_heads
+        self.dropout = config.dropout
+        self.project_in = nn.Linear(config.d_model, 3 * config.d_model)
+        self.project_out = nn.Linear(config.d_model, config.d_model)
+        self.norm_attention = nn.LayerNorm(config.d_model)
+        self.expand = nn.Linear(config.d_model, config.d_ff)
+        self.contract = nn.Linear(config.d_ff, config.d_model)
+        self.norm_feedforward = nn.LayerNorm(config.d_model)
+        self.decay = None
+        if config.decay != "none":
+            self.decay = Decay(config.num_heads, config.decay_exponents, config.decay == "learnt")
+
+    def forward(
+        self,
+        hidden: Tensor,
+        encoder: Encoder,
+        features: FeatureMap,
+        state: AttentionState | None,
+        backend: Backend,
+        training: bool,
+    ) -> tuple[Tensor, AttentionState]:
+        """Run the layer.
+
+        Args:
+            hidden: `(batch, length, d_model)`.
+            encoder: Encodes queries and keys at their positions.
+            features: This layer's feature map.
+            state: What attention remembers of earlier tokens.
+            backend: How attention is computed.
+            training: Whether dropout is on.
+
+        Returns:
+            The new hidden states and the state after them.
+        """
+        attended, state = self._attend(hidden, encoder, features, state, backend)
+        hidden = self.norm_attention(hidden + dropout(self.project_out(attended), self.dropout, training))
+        expanded = relu_dropout(self.expand(hidden), self.dropout, training)
+        return self.norm_feedforward(hidden + dropout(self.contract(expanded), self.dropout, training)), state
+
+    def _attend(
+        self,
+        hidden: Tensor,
+        encoder: Encoder,
+        features: FeatureMap,
+        state: AttentionState | None,
+        backend: Backend,
+    ) -> tuple[Tensor, AttentionState]:
+        projected = self.project_in(hidden).unflatten(-1, (3, self.heads, -1))
+        queries, keys, values = projected.unbind(-3)
+        queries, keys = encoder(self.index, queries, keys)
+        # Heads first in memory, as attention wants them, while there are E numbers a token and not yet F.
+        queries, keys = (tensor.transpose(1, 2).contiguous() for tensor in (queries, keys))
+        key_features, key_scale = features.keys(keys)
+        output, state = causal_attention(
+            features.queries(queries).transpose(1, 2),
+            key_features.transpose(1, 2),
+            values,
+            None if key_scale is None else key_scale.transpose(1, 2),
+            None if self.decay is None else self.decay(),
+            state,
+            backend,
+        )
+        return output.flatten(2), state

@@ -1,0 +1,204 @@
+"""The Performer language model: tokens in, logits out, in parallel or one token at a time.
+
+The hard choice: nothing random happens inside the model (dropout apart). All noise is in a `Draw` that the caller
+holds, so the same draw gives the same function whether tokens come all at once (`forward`), in chunks
+(`prefill`) or one by one (`step`), today or after a restart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from musicgen.attention import AttentionState, Backend, FeatureMap, feature_map
+from musicgen.model.config import PerformerConfig
+from musicgen.model.dropout import dropout
+from musicgen.model.encoding import Encoder, PositionalEncoding, StreamingEncoding, sinusoids
+from musicgen.model.layers import PerformerLayer
+from musicgen.model.state import State
+from musicgen.spe import Draw
+
+PREFILL_CHUNK = 256  # tokens read at a time: bounds memory at any length
+
+
+class PerformerLM(nn.Module):
+    """A causal language model with linear attention.
+
+    Args:
+        config: Sizes and choices.
+        backend: How attention is computed in `forward` and `prefill`; `step` is always recurrent.
+    """
+
+    def __init__(self, config: PerformerConfig, backend: Backend = "chunked") -> None:
+        super().__init__()
+        self.config = config
+        self.backend: Backend = backend
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoding = PositionalEncoding(config)
+        self.layers = nn.ModuleList(PerformerLayer(config, index) for index in range(config.num_layers))
+        self.output = nn.Linear(config.d_model, config.vocab_size)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Normal weights, zero biases, norms near one; codes and gates keep their own initialisation."""
+        std = self.config.weight_std
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, 0.0, std)
+                nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.LayerNorm):
+                nn.init.normal_(module.weight, 1.0, std)
+                nn.init.zeros_(module.bias)
+        nn.init.normal_(self.embedding.weight, 0.0, self.config.embedding_std or self.config.d_model**-0.5)
+
+    def draw(self, seed: int, num_realizations: int | None = None, feature_seed: int | None = None) -> Draw:
+        """All the noise of one piece, or of one training step, from a seed.
+
+        Args:
+            seed: Of codes and gates, and of the random features unless `feature_seed` is given.
+            num_realizations: R, if it is to differ from the config's.
+            feature_seed: A seed of their own for the random features of attention.
+        """
+        realizations = self.config.num_realizations if num_realizations is None else num_realizations
+        return Draw(seed, realizations, self.config.noise, feature_seed)
+
+    def forward(self, tokens: Tensor, draw: Draw, positions: Tensor | None = None) -> Tensor:
+        """Logits of every next token, in parallel.
+
+        Args:
+            tokens: `(batch, length)` ids.
+            draw: The noise.
+            positions: `(length,)`; by default 0, 1, 2, …
+
+        Returns:
+            `(batch, length, vocab_size)`.
+        """
+        if positions is None:
+            positions = torch.arange(tokens.shape[1])
+        encoder = self.encoding.encoder(draw, positions, self.embedding.weight)
+        hidden = self._embed(tokens, positions, self.training)
+        for layer, features in zip(self.layers, self._feature_maps(draw), strict=True):
+            hidden, _ = layer(hidden, encoder, features, None, self.backend, self.training)
+        return cast(Tensor, self.output(hidden))
+
+    def init_state(self, draw: Draw, batch_size: int = 1) -> State:
+        """The state before the first token of each of `batch_size` pieces."""
+        config = self.config
+        features = config.num_features if config.feature_map == "favor" else self._encoded_features(draw)
+        empty = AttentionState.empty(
+            batch_size, config.num_heads, features, config.head_features, self.embedding.weight.detach()
+        )
+        return State(draw, (0,) * batch_size, (empty,) * config.num_layers, self._realize(draw))
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read one token in each row, at a cost that does not depend on position; without dropout.
+
+        Args:
+            tokens: `(batch,)` ids.
+            state: The state before them.
+
+        Returns:
+            Logits of the next token, `(batch, vocab_size)`, and the state after.
+        """
+        realization = self._realization_of(state)
+        self._check_rows(tokens, state)
+        encoder = realization.encoding.encoder(state.positions)
+        positions = torch.tensor(state.positions).unsqueeze(-1)
+        logits, layers = self._advance(tokens.unsqueeze(-1), positions, encoder, state, realization, "recurrent")
+        after = tuple(position + 1 for position in state.positions)
+        return logits.squeeze(1), State(state.draw, after, layers, realization)
+
+    @torch.no_grad()
+    def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read many tokens in chunks, in memory that does not depend on how many; without dropout.
+
+        Args:
+            tokens: `(batch, length)` ids.
+            state: The state before them; its rows must be at the same position.
+
+        Returns:
+            Logits of every next token, `(batch, length, vocab_size)`, and the state after.
+        """
+        realization = self._realization_of(state)
+        self._check_rows(tokens, state)
+        if len(set(state.positions)) > 1:
+            raise ValueError("prefill takes rows that are at the same position: prefill them apart, then join them")
+        logits = []
+        for chunk in tokens.split(PREFILL_CHUNK, 1):
+            start, length = state.positions[0], chunk.shape[1]
+            positions = torch.arange(start, start + length)
+            encoder = self.encoding.encoder(state.draw, positions, self.embedding.weight)
+            chunk_logits, layers = self._advance(chunk, positions, encoder, state, realization, self.backend)
+            logits.append(chunk_logits)
+            state = State(state.draw, (start + length,) * tokens.shape[0], layers, realization)
+        return torch.cat(logits, 1), state
+
+    def num_parameters(self) -> int:
+        """How many parameters are trained."""
+        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+
+    def _embed(self, tokens: Tensor, positions: Tensor, training: bool) -> Tensor:
+        """Scaled embeddings with dropout; then, for `ape`, sinusoids. `(batch, length, d_model)`."""
+        hidden = self.embedding(tokens) * math.sqrt(self.config.d_model)
+        hidden = dropout(hidden, self.config.dropout, training)
+        if self.config.pe == "ape":
+            hidden = hidden + sinusoids(positions, self.config.d_model).to(hidden)
+        return hidden
+
+    def _advance(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        encoder: Encoder,
+        state: State,
+        realization: Realization,
+        backend: Backend,
+    ) -> tuple[Tensor, tuple[AttentionState, ...]]:
+        hidden = self._embed(tokens, positions, training=False)
+        layers = []
+        for layer, features, before in zip(self.layers, realization.features, state.layers, strict=True):
+            hidden, after = layer(hidden, encoder, features, before, backend, False)
+            layers.append(after)
+        return self.output(hidden), tuple(layers)
+
+    def _encoded_features(self, draw: Draw) -> int:
+        """E: the dimension of encoded queries and keys."""
+        return draw.num_realizations if self.config.is_stochastic else self.config.head_features
+
+    def _feature_maps(self, draw: Draw) -> list[FeatureMap]:
+        config = self.config
+        like = self.embedding.weight
+        return [
+            feature_map(config.feature_map, draw, layer, self._encoded_features(draw), config.num_features, like)
+            for layer in range(config.num_layers)
+        ]
+
+    @torch.no_grad()
+    def _realize(self, draw: Draw) -> Realization:
+        encoding = StreamingEncoding(self.encoding, draw, self.embedding.weight)
+        return Realization(self, self._feature_maps(draw), encoding)
+
+    def _realization_of(self, state: State) -> Realization:
+        if state.realization is None or state.realization.model is not self:
+            return self._realize(state.draw)
+        return state.realization
+
+    def _check_rows(self, tokens: Tensor, state: State) -> None:
+        if len(state.layers) != self.config.num_layers:
+            raise ValueError(f"a state of {len(state.layers)} layers is not one of a model of {self.config.num_layers}")
+        if tokens.shape[0] != len(state.positions):
+            raise ValueError(f"tokens of {tokens.shape[0]} rows do not match a state of {len(state.positions)}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Realization:
+    """What a model derives from a draw and uses at every position: made once for a piece, never saved."""
+
+    model: PerformerLM
+    features: list[FeatureMap]
+    encoding: StreamingEncoding
