@@ -120,9 +120,7 @@ class _Chunked(torch.autograd.Function):
         sums = (scores @ extended).add_((q * weights.past) @ before)
         inverse = inverse_weight(sums)
         output = (sums[..., :-1] * inverse).flatten(2, 3)
-        ctx.save_for_backward(
-            queries, keys, values, key_scale, log_decay, memory, log_scale, output, inverse, after
-        )
+        ctx.save_for_backward(queries, keys, values, key_scale, log_decay, memory, log_scale, output, inverse, after)
         ctx.mark_non_differentiable(weights.log_scale)
         return output, after, weights.log_scale
 

@@ -19,9 +19,7 @@ class Decay(nn.Module):
 
     rate: Tensor
 
-    def __init__(
-        self, num_heads: int, exponents: tuple[float, float] = (5.0, 12.0), learnable: bool = False
-    ) -> None:
+    def __init__(self, num_heads: int, exponents: tuple[float, float] = (5.0, 12.0), learnable: bool = False) -> None:
         super().__init__()
         spaced = torch.linspace(*exponents, num_heads, dtype=torch.float64)
         rate = (-torch.log1p(-(2.0**-spaced))).log().float()

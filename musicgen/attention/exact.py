@@ -15,7 +15,7 @@ def softmax_attention(
     mask: Tensor | None = None,
     log_decay: Tensor | None = None,
 ) -> Tensor:
-    """Attention output `(batch, length, heads, V)`; arguments as for `attention_map`, which is what it averages with."""
+    """Attention output `(batch, length, heads, V)`: values averaged by `attention_map`, whose arguments it takes."""
     weights = attention_map(queries, keys, causal=causal, mask=mask, log_decay=log_decay)
     return torch.einsum("bhmn,bnhv->bmhv", weights, values)
 

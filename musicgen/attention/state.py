@@ -33,9 +33,7 @@ class AttentionState:
     @classmethod
     def empty(cls, batch: int, heads: int, features: int, values: int, like: Tensor) -> AttentionState:
         """The state before any token, of the dtype and on the device of `like`."""
-        return cls(
-            like.new_zeros(batch, heads, features, values + 1), like.new_full((batch, heads), NOTHING)
-        )
+        return cls(like.new_zeros(batch, heads, features, values + 1), like.new_full((batch, heads), NOTHING))
 
 
 def with_ones(values: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ class PerformerConfig:
             raise UserError(f"dropout must be at least 0 and below 1, not {self.dropout!r}")
         for name in ("weight_std", "embedding_std"):
             value = getattr(self, name)
-            if not (_is_number(value) and 0 < value <= 10 or (name == "embedding_std" and value is None)):
+            if not ((_is_number(value) and 0 < value <= 10) or (name == "embedding_std" and value is None)):
                 raise UserError(f"{name} must be above 0 and at most 10, not {value!r}")
         self._check_decay()
         if self.noise == "exact":

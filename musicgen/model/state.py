@@ -51,12 +51,8 @@ class State:
     def rows(self, indices: Sequence[int]) -> State:
         """The rows at `indices`, in that order; a row named twice is forked."""
         index = torch.tensor(indices, dtype=torch.long)
-        layers = tuple(
-            AttentionState(layer.memory[index], layer.log_scale[index]) for layer in self.layers
-        )
-        return dataclasses.replace(
-            self, positions=tuple(self.positions[row] for row in indices), layers=layers
-        )
+        layers = tuple(AttentionState(layer.memory[index], layer.log_scale[index]) for layer in self.layers)
+        return dataclasses.replace(self, positions=tuple(self.positions[row] for row in indices), layers=layers)
 
     @staticmethod
     def join(states: Sequence[State]) -> State:
@@ -66,7 +62,8 @@ class State:
             raise ValueError("only states of the same draw can be joined in one batch")
         layers = tuple(
             AttentionState(
-                torch.cat([layer.memory for layer in layers]), torch.cat([layer.log_scale for layer in layers])
+                torch.cat([layer.memory for layer in layers]),
+                torch.cat([layer.log_scale for layer in layers]),
             )
             for layers in zip(*(state.layers for state in states), strict=True)
         )
@@ -94,11 +91,11 @@ class State:
                 draw = Draw(**json.loads((file.metadata() or {})["draw"]))
             memory, log_scale = tensors["memory"], tensors["log_scale"]
             positions = tuple(tensors["positions"].tolist())
-            if memory.dim() != 5 or log_scale.shape != memory.shape[:3] or memory.shape[1] != len(positions):
-                raise ValueError("shapes of its tensors do not fit together")
         except FileNotFoundError:
             raise UserError(f"{path}: there is no such state file") from None
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path}: not a state file, or a damaged one ({error})") from None
+        if memory.dim() != 5 or log_scale.shape != memory.shape[:3] or memory.shape[1] != len(positions):
+            raise UserError(f"{path}: not a state file, or a damaged one (its tensors do not fit together)")
         layers = tuple(AttentionState(*layer) for layer in zip(memory, log_scale, strict=True))
         return State(draw, positions, layers)

@@ -91,7 +91,5 @@ class PositionalCode(nn.Module, abc.ABC):
         """What the parameters and the draw come to for every position alike, in the form `codes_from` takes."""
 
     @abc.abstractmethod
-    def codes_from(
-        self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions
-    ) -> tuple[Tensor, Tensor]:
+    def codes_from(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions) -> tuple[Tensor, Tensor]:
         """`codes`, of the parameters as prepared. Depends on parameters through `prepared` alone."""

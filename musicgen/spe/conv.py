@@ -54,7 +54,7 @@ class ConvSPE(PositionalCode):
         if len(self.kernel_size) != ndim or min(self.kernel_size) < 1:
             raise ValueError(f"kernel_size must be {ndim} positive number(s), not {kernel_size}")
         # What suits the convolution: the direct one likes to stay in the cache, FFTs to transform k−1 rarely.
-        long = (4 * self.kernel_size[0],) + self.kernel_size[1:]
+        long = (4 * self.kernel_size[0], *self.kernel_size[1:])
         self.block = long[0] if fft_is_cheaper(long, self.kernel_size) else TOEPLITZ_BLOCK
         shape = (num_heads, in_features, *self.kernel_size)
         scale = 1 / math.sqrt(math.prod(self.kernel_size) / 2)  # a triangle of height ½ at initialisation
@@ -88,9 +88,7 @@ class ConvSPE(PositionalCode):
         filters = (self.query_filter * scale, self.key_filter * scale)
         return (*filters, *map(_toeplitz, filters)) if self.ndim == 1 else filters
 
-    def codes_from(
-        self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions
-    ) -> tuple[Tensor, Tensor]:
+    def codes_from(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions) -> tuple[Tensor, Tensor]:
         """q̄ and k̄, each `(*positions, H, D, R)`. Positions are whole numbers, in any order."""
         axes = self._axes(positions)
         if self.ndim == 1 and len(axes[0]) > 1:
@@ -109,9 +107,7 @@ class ConvSPE(PositionalCode):
                 codes = [code.index_select(dim, (axis - start).to(code.device)) for code in codes]
         return codes[0], codes[1]
 
-    def _scattered_codes(
-        self, prepared: tuple[Tensor, ...], draw: Draw, positions: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _scattered_codes(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Codes at positions far apart: each position has a window of its own."""
         distinct, index = positions.unique(return_inverse=True)
         single = [self.codes_from(prepared, draw, position) for position in distinct.split(1)]
@@ -139,8 +135,7 @@ class ConvSPE(PositionalCode):
             window = tuple(slice(step * side, (step + 1) * side) for step in offset)
             noise[window] = _noise_block(draw, index, side**self.ndim * heads, features).reshape(block_shape)
         window = tuple(
-            slice(start - begin * side, end - begin * side)
-            for start, end, begin in zip(low, high, first, strict=True)
+            slice(start - begin * side, end - begin * side) for start, end, begin in zip(low, high, first, strict=True)
         )
         return noise[window].to(self.query_filter)
 

@@ -26,9 +26,7 @@ class SPEFilter(nn.Module):
         layer: Which layer this filter serves: each layer has gate noise of its own.
     """
 
-    def __init__(
-        self, gated: bool = True, code_shape: tuple[int, int] | None = None, layer: int = 0
-    ) -> None:
+    def __init__(self, gated: bool = True, code_shape: tuple[int, int] | None = None, layer: int = 0) -> None:
         super().__init__()
         if gated and code_shape is None:
             raise ValueError("a gated SPEFilter needs code_shape, the (heads, features) of its code")

@@ -171,9 +171,7 @@ class _Contract(torch.autograd.Function):
     """`contract`, whose code gets its gradient later, from the pairs left behind."""
 
     @staticmethod
-    def forward(
-        ctx: Any, inputs: Tensor, anchor: Tensor, code: Tensor, pairs: Pairs  # noqa: ARG004
-    ) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, _anchor: Tensor, code: Tensor, pairs: Pairs) -> Tensor:
         ctx.save_for_backward(inputs)
         ctx.code, ctx.pairs = code, pairs
         return contract(inputs, code)

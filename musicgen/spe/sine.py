@@ -82,7 +82,10 @@ class SineSPE(PositionalCode):
         )
 
     def codes_from(
-        self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions  # noqa: ARG002
+        self,
+        prepared: tuple[Tensor, ...],
+        draw: Draw,  # noqa: ARG002 - its noise is in `prepared`
+        positions: Positions,
     ) -> tuple[Tensor, Tensor]:
         """q̄ and k̄, each `(positions, H, D, R)`: for each head and feature, Ω·Z."""
         frequencies, offsets, noise = prepared

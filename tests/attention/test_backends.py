@@ -43,7 +43,12 @@ class Case:
 
     @classmethod
     def make(
-        cls, length: int, features: FeatureMapName = "favor", scale: float = 1.0, batch: int = 2, heads: int = 3
+        cls,
+        length: int,
+        features: FeatureMapName = "favor",
+        scale: float = 1.0,
+        batch: int = 2,
+        heads: int = 3,
     ) -> Case:
         generator = torch.Generator().manual_seed(length)
 
@@ -101,9 +106,7 @@ def assert_same(results: list[Tensor], expected: list[Tensor], tolerance: float)
 @pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
 @pytest.mark.parametrize("backend", FAST)
-def test_outputs_gradients_and_state_equal_the_oracle(
-    backend: Backend, length: int, features: FeatureMapName
-) -> None:
+def test_outputs_gradients_and_state_equal_the_oracle(backend: Backend, length: int, features: FeatureMapName) -> None:
     case = Case.make(length, features)
     for decay in (True, False):
         for state in (True, False):
@@ -169,9 +172,7 @@ def test_causality_by_gradient(backend: Backend) -> None:
     queries, keys, values = (t.clone().requires_grad_() for t in (case.queries, case.keys, case.values))
     phi = feature_map("favor", Draw(3, 8), 0, 8, 16, queries)
     key_features, key_scale = phi.keys(keys)
-    output, _ = causal_attention(
-        phi.queries(queries), key_features, values, key_scale, case.log_decay, backend=backend
-    )
+    output, _ = causal_attention(phi.queries(queries), key_features, values, key_scale, case.log_decay, backend=backend)
     for position in (0, 70, 129):
         gradients = torch.autograd.grad(output[:, position].sum(), [queries, keys, values], retain_graph=True)
         for gradient in gradients:
@@ -187,9 +188,7 @@ def test_chunked_passes_gradcheck(chunk: int, monkeypatch: pytest.MonkeyPatch) -
     scale, start = torch.randn(1, 5, 2, dtype=torch.float64), torch.randn(1, 2, dtype=torch.float64)
 
     def attend(queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        output, state = causal_attention(
-            queries, keys, values, scale, -decay, AttentionState(memory, start), "chunked"
-        )
+        output, state = causal_attention(queries, keys, values, scale, -decay, AttentionState(memory, start), "chunked")
         # The true memory: the scale it is kept at is a constant to autograd, but not to finite differences.
         return output, state.memory * state.log_scale.exp()[..., None, None]
 

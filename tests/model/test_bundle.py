@@ -43,7 +43,11 @@ def test_a_round_trip_is_bit_exact(pe: str, decay: str, tmp_path: Path) -> None:
 
 
 def test_a_bundle_is_four_plain_files_and_replaces_only_a_bundle(model: PerformerLM, bundle: Path) -> None:
-    assert sorted(path.name for path in bundle.iterdir()) == ["MODEL_CARD.md", "config.json", "model.safetensors"]
+    assert sorted(path.name for path in bundle.iterdir()) == [
+        "MODEL_CARD.md",
+        "config.json",
+        "model.safetensors",
+    ]
     save_bundle(model, bundle)
     (bundle / "diary.txt").write_text("mine")
     with pytest.raises(UserError, match="not a model bundle"):

@@ -137,9 +137,7 @@ def test_later_tokens_leave_earlier_logits_alone(encoding: dict[str, object]) ->
     second[:, :50] = first[:, :50]
     draw = model.draw(0)
     with torch.no_grad():
-        torch.testing.assert_close(
-            model(first, draw)[:, :50], model(second, draw)[:, :50], rtol=1e-4, atol=1e-5
-        )
+        torch.testing.assert_close(model(first, draw)[:, :50], model(second, draw)[:, :50], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("encoding", [ENCODINGS[2], ENCODINGS[3], ENCODINGS[7]], ids=str)
@@ -207,7 +205,13 @@ def test_the_papers_state_is_about_six_mebibytes() -> None:
 
 @pytest.mark.parametrize(
     ("pe", "gated", "more"),
-    [("ape", True, 0), ("sine", True, 19_968), ("sine", False, 7_680), ("conv", True, 143_360), ("conv", False, 524_288)],
+    [
+        ("ape", True, 0),
+        ("sine", True, 19_968),
+        ("sine", False, 7_680),
+        ("conv", True, 143_360),
+        ("conv", False, 524_288),
+    ],
 )
 def test_the_papers_models_have_their_parameters(pe: str, gated: bool, more: int) -> None:
     with torch.device("meta"):
@@ -248,17 +252,14 @@ def test_the_same_features_can_be_held_while_codes_are_drawn_anew() -> None:
 def test_any_shape_streams_as_it_runs(
     layers: int, heads: int, features: int, realizations: int, batch: int, length: int, pe: str
 ) -> None:
-    model = make(
-        num_layers=layers, num_heads=heads, d_model=2 * heads * features, num_realizations=realizations, pe=pe
-    )
+    model = make(num_layers=layers, num_heads=heads, d_model=2 * heads * features, num_realizations=realizations, pe=pe)
     tokens = tokens_for(batch, length)
     draw = model.draw(length)
     with torch.no_grad():
         parallel = model(tokens, draw)
-    logits, state = model.prefill(tokens[:, :-1], model.init_state(draw, batch)) if length > 1 else (
-        None,
-        model.init_state(draw, batch),
-    )
+    state = model.init_state(draw, batch)
+    if length > 1:
+        _, state = model.prefill(tokens[:, :-1], state)
     last, _ = model.step(tokens[:, -1], state)
     torch.testing.assert_close(last, parallel[:, -1], rtol=2e-3, atol=5e-4)
 

@@ -81,9 +81,7 @@ def test_conv_refuses_real_positions() -> None:
 
 @pytest.mark.parametrize("rows", [3, 8, 20])
 def test_orthogonal_noise_is_orthogonal_in_blocks_and_white_on_average(rows: int) -> None:
-    noise = torch.stack(
-        [Draw(seed, 8, "orthogonal").rows(Stream.CODE, (0,), 1, rows)[0] for seed in range(800)]
-    )
+    noise = torch.stack([Draw(seed, 8, "orthogonal").rows(Stream.CODE, (0,), 1, rows)[0] for seed in range(800)])
     gram = noise @ noise.transpose(-1, -2) / 8
     block = min(rows, 8)
     torch.testing.assert_close(gram[:, :block, :block], torch.eye(block).expand(800, -1, -1), rtol=0, atol=1e-5)

@@ -14,9 +14,7 @@ from torch import Tensor
 from musicgen.spe import ConvSPE, FactorisedSine, PositionalCode, SharedCode, SineSPE, SPEFilter
 
 
-def published(
-    spe: SPEFilter, queries: Tensor, keys: Tensor, code: PositionalCode, seed: int
-) -> tuple[Tensor, Tensor]:
+def published(spe: SPEFilter, queries: Tensor, keys: Tensor, code: PositionalCode, seed: int) -> tuple[Tensor, Tensor]:
     """Gate the codes, then broadcast, multiply and sum: the published form, which stores it all."""
     draw = code.draw(seed)
     both = code.codes(draw, torch.arange(queries.shape[1]))
@@ -28,9 +26,7 @@ def published(
 
 
 def make_code(kind: str, heads: int, features: int, realizations: int) -> PositionalCode:
-    return (
-        SineSPE(heads, features, realizations, 2) if kind == "sine" else ConvSPE(heads, features, realizations, 4)
-    )
+    return SineSPE(heads, features, realizations, 2) if kind == "sine" else ConvSPE(heads, features, realizations, 4)
 
 
 @settings(max_examples=25, deadline=None)

@@ -88,7 +88,10 @@ def test_three_dimensional_conv_has_its_variance_and_its_window_is_consistent() 
     variance = (query * key).sum(-1).detach() / math.sqrt(REALIZATIONS / 2)
     zero = torch.zeros(1, dtype=torch.long)
     torch.testing.assert_close(
-        variance, code.kernel((zero, zero, zero)).detach().reshape(1, 2).expand_as(variance), rtol=0, atol=TOLERANCE
+        variance,
+        code.kernel((zero, zero, zero)).detach().reshape(1, 2).expand_as(variance),
+        rtol=0,
+        atol=TOLERANCE,
     )
     part = code.codes(draw, (axes[0][1:], axes[1][:1], axes[2]))[0]
     torch.testing.assert_close(part, query[1:, :1], rtol=1e-5, atol=1e-5)
