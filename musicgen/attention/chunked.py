@@ -111,7 +111,7 @@ class _Chunked(torch.autograd.Function):
         chunk: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.chunk = chunk
-        queries, keys, values = queries.contiguous(), keys.contiguous(), values.contiguous()
+        queries, keys = queries.contiguous(), keys.contiguous()
         inputs = (queries, keys, with_ones(values))
         q, k, extended = (tensor.unflatten(2, (-1, chunk)) for tensor in inputs)
         weights = _weights(key_scale.unflatten(2, (-1, chunk)), log_decay, log_scale)

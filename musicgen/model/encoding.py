@@ -19,6 +19,7 @@ from musicgen.spe import (
     ConvSPE,
     Draw,
     FactorisedSine,
+    Mix,
     PositionalCode,
     SharedCode,
     SineSPE,
@@ -53,11 +54,11 @@ class PositionalEncoding(nn.Module):
         indices = range(len(self.codes))
         return [draw for _ in indices] if self.config.shared else [draw.child(index) for index in indices]
 
-    def gate_noises(self, draw: Draw) -> list[Tensor | None]:
-        """Each layer's gate noise, `(heads, D, R)`, or None."""
+    def mixes(self, draw: Draw) -> list[Mix | None]:
+        """What each layer's gate does for a draw."""
         codes = cast(Sequence[PositionalCode], self.codes)
         filters = cast(Sequence[SPEFilter], self.filters)
-        return [gate.gate_noise(codes[layer % len(codes)], draw) for layer, gate in enumerate(filters)]
+        return [gate.mix(codes[layer % len(codes)], draw) for layer, gate in enumerate(filters)]
 
     def encoder(self, draw: Draw, positions: Tensor, like: Tensor) -> Encoder:
         """The encoder of a sequence.
@@ -75,16 +76,7 @@ class PositionalEncoding(nn.Module):
             _applied(cast(PositionalCode, code), own_draw, positions)
             for code, own_draw in zip(self.codes, self.draws(draw), strict=True)
         ]
-        return self.stochastic(codes, self.gate_noises(draw))
-
-    def stochastic(self, codes: Sequence[AppliedCode], gate_noises: list[Tensor | None]) -> Encoder:
-        """The encoder that applies given codes (one, or one for each layer) through the layers' gates."""
-        filters = cast(Sequence[SPEFilter], self.filters)
-
-        def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-            return filters[layer].encode(queries, keys, codes[layer % len(codes)], gate_noises[layer])
-
-        return encode
+        return stochastic(codes, self.mixes(draw))
 
 
 class StreamingEncoding:
@@ -105,7 +97,7 @@ class StreamingEncoding:
             _CodeWindow(cast(PositionalCode, code), own_draw)
             for code, own_draw in zip(encoding.codes, encoding.draws(draw), strict=True)
         ]
-        self._gate_noises = encoding.gate_noises(draw)
+        self._mixes = encoding.mixes(draw)
 
     def encoder(self, positions: Sequence[int]) -> Encoder:
         """The encoder of one token in each row of a batch, at each row's own position."""
@@ -117,8 +109,8 @@ class StreamingEncoding:
         distinct = sorted(set(positions))
         if len(distinct) == 1:
             codes = [window.at(distinct) for window in self._windows]
-            return self._encoding.stochastic(codes, self._gate_noises)
-        by_row = self._encoding.stochastic([window.at(positions) for window in self._windows], self._gate_noises)
+            return stochastic(codes, self._mixes)
+        by_row = stochastic([window.at(positions) for window in self._windows], self._mixes)
 
         def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
             # Rows at different positions are, to a code, one sequence of those positions.
@@ -161,6 +153,15 @@ class _CodeWindow:
 def unchanged(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     """The encoder of `none`, and of `ape`, which is added to the tokens instead."""
     return queries, keys
+
+
+def stochastic(codes: Sequence[AppliedCode], mixes: Sequence[Mix | None]) -> Encoder:
+    """SPE: the encoder that applies codes (one, or one for each layer) through the layers' gates."""
+
+    def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        return codes[layer % len(codes)].apply(queries, keys, mixes[layer])
+
+    return encode
 
 
 def rotary(positions: Tensor, features: int, like: Tensor) -> Encoder:

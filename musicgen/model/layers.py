@@ -1,7 +1,7 @@
 """One layer of the Performer: attention, then a feed-forward network, each added and then normalised.
 
-The structure is the paper's (post-norm, ReLU, one dropout rate, none inside attention). Queries, keys and values
-come from one projection, which is one matrix product instead of three.
+The structure is the paper's (post-norm, ReLU, one dropout rate, none inside attention). Queries and keys come from
+one projection and values from another: the values are kept for the backward pass, and would hold on to the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class PerformerLayer(nn.Module):
         self.index = index
         self.heads = config.num_heads
         self.dropout = config.dropout
-        self.project_in = nn.Linear(config.d_model, 3 * config.d_model)
+        self.project_queries_keys = nn.Linear(config.d_model, 2 * config.d_model)
+        self.project_values = nn.Linear(config.d_model, config.d_model)
         self.project_out = nn.Linear(config.d_model, config.d_model)
         self.norm_attention = nn.LayerNorm(config.d_model)
         self.expand = nn.Linear(config.d_model, config.d_ff)
@@ -72,8 +73,8 @@ class PerformerLayer(nn.Module):
         state: AttentionState | None,
         backend: Backend,
     ) -> tuple[Tensor, AttentionState]:
-        projected = self.project_in(hidden).unflatten(-1, (3, self.heads, -1))
-        queries, keys, values = projected.unbind(-3)
+        queries, keys = self.project_queries_keys(hidden).unflatten(-1, (2, self.heads, -1)).unbind(-3)
+        values = self.project_values(hidden).unflatten(-1, (self.heads, -1))
         queries, keys = encoder(self.index, queries, keys)
         # Heads first in memory, as attention wants them, while there are E numbers a token and not yet F.
         queries, keys = (tensor.transpose(1, 2).contiguous() for tensor in (queries, keys))

@@ -7,11 +7,12 @@
 Pure torch: no music, no attention, no training in here.
 """
 
+from musicgen.spe.apply import AppliedCode, BuiltCode, Mix
 from musicgen.spe.code import PositionalCode
 from musicgen.spe.conv import ConvSPE
 from musicgen.spe.draw import Draw, NoiseKind
 from musicgen.spe.gate import SPEFilter
-from musicgen.spe.shared import AppliedCode, BuiltCode, SharedCode
+from musicgen.spe.shared import SharedCode
 from musicgen.spe.sine import FactorisedSine, SineSPE
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ConvSPE",
     "Draw",
     "FactorisedSine",
+    "Mix",
     "NoiseKind",
     "PositionalCode",
     "SPEFilter",

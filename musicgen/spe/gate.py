@@ -1,20 +1,19 @@
-"""The gate: how much of each feature is positional, and the application of a code.
+"""The gate: how much of each feature is positional.
 
-A gated kernel is δ + (1−δ)·P_d: δ = 1 makes a feature ignore position, δ = 0 gives it to the code.
-
-The hard choice: the gate acts on the queries, not on the codes. Gating the codes, √(1−δ)·q̄ + √δ·ε, costs a copy
-of the whole code in every layer. The contraction is linear, so
-q̂ = (q√(1−δ))·q̄ + q·(√δ·ε) is the same number and needs only a small (H, D, R) matrix.
+A gated kernel is δ + (1−δ)·P_d: δ = 1 makes a feature ignore position, δ = 0 gives it to the code. `SPEFilter` is the
+trained gate of one layer; how a gated code is applied at no cost to speak of is in apply.py.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from musicgen.spe.apply import Mix
 from musicgen.spe.code import PositionalCode, Positions
 from musicgen.spe.draw import Draw, Stream
-from musicgen.spe.shared import AppliedCode, SharedCode
+from musicgen.spe.shared import SharedCode
 
 
 class SPEFilter(nn.Module):
@@ -43,36 +42,22 @@ class SPEFilter(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Encode queries and keys, `(batch, *length, H, D)`, to `(batch, *length, H, R)` each.
 
-        Layers that share a code build it once, as a `SharedCode`, and call `encode`.
+        Layers that share a code build it once, as a `SharedCode`, and apply it with their own `mix`.
         """
-        return self.encode(queries, keys, SharedCode(code, draw, positions), self.gate_noise(code, draw))
+        return SharedCode(code, draw, positions).apply(queries, keys, self.mix(code, draw))
 
-    def encode(
-        self, queries: Tensor, keys: Tensor, code: AppliedCode, gate_noise: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Encode with a code that is ready to apply and this filter's `gate_noise` of the same draw."""
-        delta = self.delta
-        if delta is None or gate_noise is None:
-            return code.apply(queries, keys)
-        weight = (1 - delta).sqrt()
-        encoded = code.apply(queries * weight, keys * weight)
-        return encoded[0] + _mix(queries, gate_noise), encoded[1] + _mix(keys, gate_noise)
-
-    def gate_noise(self, code: PositionalCode, draw: Draw) -> Tensor | None:
-        """√δ·ε with the published (D·R)^−¼, `(H, D, R)`; None if ungated."""
-        delta = self.delta
-        if delta is None:
+    def mix(self, code: PositionalCode, draw: Draw) -> Mix | None:
+        """What this gate does for one draw of a code; None if ungated."""
+        if self.gate is None:
             return None
-        if tuple(delta.shape) != code.code_shape:
+        if tuple(self.gate.shape) != code.code_shape:
             raise ValueError(
-                f"a gate of shape {tuple(delta.shape)} does not fit a code of {code.code_shape} (heads, features)"
+                f"a gate of shape {tuple(self.gate.shape)} does not fit a code of {code.code_shape} (heads, features)"
             )
         heads, features = code.code_shape
         first = code.noise_rows if draw.noise == "exact" else 0
-        noise = draw.rows(Stream.GATE, (self.layer,), heads, features, first).to(delta)
-        return delta.sqrt().unsqueeze(-1) * noise * (features * draw.num_realizations) ** -0.25
-
-
-def _mix(tensor: Tensor, gate_noise: Tensor) -> Tensor:
-    """`(B, *N, H, D)` times `(H, D, R)`, head by head."""
-    return torch.einsum("...hd,hdr->...hr", tensor, gate_noise)
+        noise = draw.rows(Stream.GATE, (self.layer,), heads, features, first).to(self.gate)
+        noise = noise * (features * draw.num_realizations) ** -0.25
+        # √δ and √(1−δ) through logarithms: their gradients stay finite however far the gate has opened or closed.
+        share, rest = (F.logsigmoid(gate).mul(0.5).exp() for gate in (self.gate, -self.gate))
+        return Mix(rest, share.unsqueeze(-1) * noise)

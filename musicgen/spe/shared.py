@@ -14,38 +14,15 @@ us exactly then: after all layers, before the parameters.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from musicgen.spe.apply import BuiltCode, Mix, by_head, contract, encode
 from musicgen.spe.code import PositionalCode, Positions
 from musicgen.spe.draw import Draw
-
-
-class AppliedCode(Protocol):
-    """A code at some positions, ready to be applied."""
-
-    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
-        ...
-
-
-class BuiltCode:
-    """Codes as plain tensors.
-
-    Args:
-        query_code: q̄, `(*positions, H, D, R)`.
-        key_code: k̄, `(*positions, H, D, R)`.
-    """
-
-    def __init__(self, query_code: Tensor, key_code: Tensor) -> None:
-        self.query_code, self.key_code = query_code, key_code
-
-    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
-        return contract(queries, self.query_code), contract(keys, self.key_code)
 
 
 class SharedCode(BuiltCode):
@@ -64,8 +41,8 @@ class SharedCode(BuiltCode):
         trained = torch.is_grad_enabled() and bool(builder.parameters)
         self._anchor: Tensor | None = _Anchor.apply(builder, *builder.parameters) if trained else None
 
-    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Contract queries and keys with the code: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
+    def apply(self, queries: Tensor, keys: Tensor, mix: Mix | None = None) -> tuple[Tensor, Tensor]:
+        """Encode queries and keys: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
         expected = self.query_code.shape[:-1]
         for name, tensor in (("queries", queries), ("keys", keys)):
             if tensor.shape[1:] != expected:
@@ -74,10 +51,11 @@ class SharedCode(BuiltCode):
                     f"{', '.join(map(str, expected))})"
                 )
         if self._anchor is None:
-            return super().apply(queries, keys)
+            return super().apply(queries, keys, mix)
+        weight, noise = mix or (None, None)
         return (
-            _Contract.apply(queries, self._anchor, self.query_code, self._query_pairs),
-            _Contract.apply(keys, self._anchor, self.key_code, self._key_pairs),
+            _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._query_pairs),
+            _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._key_pairs),
         )
 
 
@@ -141,11 +119,6 @@ class _Builder:
         return self._code.codes_from(prepared, self._draw, axes if len(axes) > 1 else axes[0])
 
 
-def contract(inputs: Tensor, code: Tensor) -> Tensor:
-    """`(B, *P, H, D)` times `(*P, H, D, R)`: matrix products batched over positions and heads, `(B, *P, H, R)`."""
-    return torch.matmul(inputs.movedim(0, -2), code).movedim(-2, 0)
-
-
 def _outer_sum(pairs: Pairs, block: slice) -> Tensor:
     """Σ over layers and batch of inputᵀ·∂output at a block of positions, `(*block, H, D, R)`."""
     inputs = torch.cat([inputs[:, block] for inputs, _ in pairs])  # (layers·B, *block, H, D)
@@ -167,19 +140,33 @@ class _Anchor(torch.autograd.Function):
         return None, *ctx.builder.parameter_gradients()
 
 
-class _Contract(torch.autograd.Function):
-    """`contract`, whose code gets its gradient later, from the pairs left behind."""
+class _Encode(torch.autograd.Function):
+    """`encode`, keeping nothing but its input; the code gets its gradient later, from the pairs left behind."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, _anchor: Tensor, code: Tensor, pairs: Pairs) -> Tensor:
-        ctx.save_for_backward(inputs)
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        weight: Tensor | None,
+        noise: Tensor | None,
+        _anchor: Tensor,
+        code: Tensor,
+        pairs: Pairs,
+    ) -> Tensor:
+        ctx.save_for_backward(inputs, weight, noise)
         ctx.code, ctx.pairs = code, pairs
-        return contract(inputs, code)
+        return encode(inputs, code, None if weight is None or noise is None else Mix(weight, noise))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        (inputs,) = ctx.saved_tensors
-        ctx.pairs.append((inputs, gradient))
-        input_gradient = contract(gradient, ctx.code.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
-        return input_gradient, gradient.new_zeros(()), None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight, noise = ctx.saved_tensors
+        gated = weight is not None
+        ctx.pairs.append((inputs * weight if gated else inputs, gradient))
+        grad_inputs = contract(gradient, ctx.code.transpose(-1, -2))
+        grad_weight = grad_noise = None
+        if gated:
+            grad_weight = (grad_inputs * inputs).flatten(0, -3).sum(0)
+            grad_inputs = (grad_inputs * weight).add_(by_head(gradient, noise.transpose(-1, -2)))
+            grad_noise = torch.einsum("nhd,nhr->hdr", inputs.flatten(0, -3), gradient.flatten(0, -3))
+        return grad_inputs, grad_weight, grad_noise, gradient.new_zeros(()), None, None

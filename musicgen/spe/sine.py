@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musicgen.spe.apply import Mix, by_head
 from musicgen.spe.code import PositionalCode, Positions
 from musicgen.spe.draw import Draw, Stream
 
@@ -122,16 +123,20 @@ class FactorisedSine:
         self._frequencies, self._offsets, noise = code.prepare(draw)
         self._noise = noise.flatten(1, 2)  # (H, D·2K, R)
 
-    def apply(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Contract `(batch, length, H, D)` queries and keys with the code, to `(batch, length, H, R)`."""
+    def apply(self, queries: Tensor, keys: Tensor, mix: Mix | None = None) -> tuple[Tensor, Tensor]:
+        """Encode queries and keys: `(batch, length, H, D)` to `(batch, length, H, R)`."""
+        scaled = (queries, keys) if mix is None else (queries * mix.weight, keys * mix.weight)
         encoded: tuple[list[Tensor], list[Tensor]] = ([], [])
         for start in range(0, len(self._positions), FACTORISED_BLOCK):
             block = slice(start, start + FACTORISED_BLOCK)
             both = _waves(self._frequencies, self._offsets, self._positions[block])
-            for tensor, waves, blocks in zip((queries, keys), both, encoded, strict=True):
+            for tensor, waves, blocks in zip(scaled, both, encoded, strict=True):
                 expanded = (tensor[:, block].unsqueeze(-1) * waves.permute(2, 0, 1, 3)).flatten(-2)
-                blocks.append(torch.einsum("bnhj,hjr->bnhr", expanded, self._noise))  # j: D·2K
-        return torch.cat(encoded[0], 1), torch.cat(encoded[1], 1)
+                blocks.append(by_head(expanded, self._noise))
+        query_part, key_part = (torch.cat(blocks, 1) for blocks in encoded)
+        if mix is None:
+            return query_part, key_part
+        return query_part + by_head(queries, mix.noise), key_part + by_head(keys, mix.noise)
 
 
 def _one_axis(positions: Positions) -> Tensor:

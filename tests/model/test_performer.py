@@ -119,7 +119,7 @@ def test_every_backend_gives_the_same_logits_and_gradients(backend: str, request
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 def test_causality_by_gradient_with_weights_scaled_up(encoding: dict[str, object]) -> None:
     model = make(decay="fixed", **encoding)
-    for parameter in model.layers[0].project_in.parameters():
+    for parameter in model.layers[0].project_queries_keys.parameters():
         parameter.data *= 4  # leaks that hide at initialisation show once keys have grown
     embedded: list[torch.Tensor] = []
     model.embedding.register_forward_hook(lambda *hook: embedded.append(hook[2]) or hook[2])

@@ -19,7 +19,7 @@ def published(spe: SPEFilter, queries: Tensor, keys: Tensor, code: PositionalCod
     draw = code.draw(seed)
     both = code.codes(draw, torch.arange(queries.shape[1]))
     if spe.delta is not None:
-        noise = spe.gate_noise(code, draw)
+        noise = spe.mix(code, draw).noise  # type: ignore[union-attr]
         both = tuple((1 - spe.delta).sqrt().unsqueeze(-1) * part + noise for part in both)  # type: ignore[assignment]
     query_code, key_code = both
     return (queries.unsqueeze(-1) * query_code).sum(-2), (keys.unsqueeze(-1) * key_code).sum(-2)
@@ -66,7 +66,7 @@ def test_gradients_through_several_layers_equal_plain_autograd(kind: str, gated:
         total = torch.zeros((), dtype=torch.float64)
         for spe, (queries, keys), weight in zip(filters, inputs, weights, strict=True):
             if shared:
-                encoded = spe.encode(queries, keys, built, spe.gate_noise(code, draw))
+                encoded = built.apply(queries, keys, spe.mix(code, draw))
             else:
                 encoded = published(spe, queries, keys, code, 0)
             total = total + sum((weight[side] * encoded[side] ** 2).sum() for side in (0, 1))
@@ -130,14 +130,17 @@ def test_a_built_code_is_let_go_with_its_layers() -> None:
 
 
 @settings(max_examples=20, deadline=None)
-@given(length=st.integers(1, 300), start=st.integers(0, 10**6), batch=st.integers(1, 2))
-def test_the_factorised_form_agrees_with_the_built_code(length: int, start: int, batch: int) -> None:
+@given(length=st.integers(1, 300), start=st.integers(0, 10**6), batch=st.integers(1, 2), gated=st.booleans())
+def test_the_factorised_form_agrees_with_the_built_code(length: int, start: int, batch: int, gated: bool) -> None:
     code = SineSPE(2, 3, 4, 5)
     positions = torch.arange(start, start + length)
     queries, keys = torch.randn(2, batch, length, 2, 3)
     draw = code.draw(1)
-    built = SharedCode(code, draw, positions).apply(queries, keys)
-    for factorised, expected in zip(FactorisedSine(code, draw, positions).apply(queries, keys), built, strict=True):
+    mix = SPEFilter(True, code.code_shape).mix(code, draw) if gated else None
+    built = SharedCode(code, draw, positions).apply(queries, keys, mix)
+    for factorised, expected in zip(
+        FactorisedSine(code, draw, positions).apply(queries, keys, mix), built, strict=True
+    ):
         torch.testing.assert_close(factorised, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -176,7 +179,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
     with pytest.raises(ValueError, match="expected"):
         spe(torch.randn(1, 5, 2, 3), torch.randn(1, 5, 2, 3), code, code.draw(0), torch.arange(4))
     with pytest.raises(ValueError, match="does not fit a code"):
-        SPEFilter(True, (2, 9)).gate_noise(code, code.draw(0))
+        SPEFilter(True, (2, 9)).mix(code, code.draw(0))
     with pytest.raises(ValueError, match="code_shape"):
         SPEFilter(True)
 

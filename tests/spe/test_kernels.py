@@ -158,10 +158,10 @@ def test_exact_noise_with_too_few_realizations_says_how_many_it_needs() -> None:
     with pytest.raises(ValueError, match="num_realizations >= 12"):
         code.codes(code.draw(0, 11, "exact"), torch.arange(2))
     with pytest.raises(ValueError, match="num_realizations >= 15"):
-        SPEFilter(True, (1, 3)).gate_noise(code, code.draw(0, 14, "exact"))
+        SPEFilter(True, (1, 3)).mix(code, code.draw(0, 14, "exact"))
     conv = ConvSPE(1, 3, 4, 2)
     with pytest.raises(ValueError, match="no exact noise"):
-        SPEFilter(True, (1, 3)).gate_noise(conv, conv.draw(0, 99, "exact"))
+        SPEFilter(True, (1, 3)).mix(conv, conv.draw(0, 99, "exact"))
 
 
 def test_initial_statistics_are_the_published_ones() -> None:
