@@ -1,0 +1,7 @@
+"""`python -m musicgen`: the same as the `musicgen` command."""
+
+import sys
+
+from musicgen.cli.main import main
+
+sys.exit(main())

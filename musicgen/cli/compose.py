@@ -1,0 +1,147 @@
+"""From config files and `key=value` arguments to plain data, and from Hydra's errors to one sentence.
+
+The hard choice: Hydra composes and does nothing else. Its application wrapper would also take over the
+command line, logging and the working folder. And the files alone say which keys there are: an argument may
+change a value, not add or remove a key, because a key that no code reads is a mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import hydra
+import yaml  # type: ignore[import-untyped]
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+import musicgen
+from musicgen.errors import UserError
+
+if TYPE_CHECKING:
+    from musicgen.model import PerformerConfig
+
+
+def config_folder() -> Path:
+    """`musicgen/conf` in an installed package, `conf` beside the package in a checkout."""
+    package = Path(musicgen.__file__).resolve().parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+def groups(root: str) -> dict[str, dict[str, str]]:
+    """The config groups of a root file: group to option to what the option's file says of itself."""
+    defaults = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8"))["defaults"]
+    names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
+    return {
+        name: {file.stem: _title(file) for file in sorted((config_folder() / name).glob("*.yaml"))} for name in names
+    }
+
+
+def compose(root: str, overrides: list[str]) -> dict[str, Any]:
+    """The config of a verb, resolved, in plain containers.
+
+    Args:
+        root: The verb's file in the config folder, without `.yaml`.
+        overrides: `group=option` and `key=value` arguments.
+    """
+    choices = [override for override in overrides if _is_choice(root, override)]
+    try:
+        with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
+            config = hydra.compose(root, overrides)
+        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        raise UserError(_sentence(error, root, choices)) from None
+
+
+def configure(root: str, about: str, arguments: list[str]) -> dict[str, Any] | None:
+    """A verb's config; or None, having printed what `--help` or `--cfg` asked to see.
+
+    Args:
+        root: The verb, whose config file has its name.
+        about: What `--help` says before it lists the config groups.
+        arguments: What was given after the verb.
+    """
+    if "--help" in arguments or "-h" in arguments:
+        print(about.strip(), _list_groups(root), sep="\n\n")
+        return None
+    if "--cfg" in arguments:
+        overrides = [argument for argument in arguments if argument not in ("--cfg", "job")]
+        print(OmegaConf.to_yaml(OmegaConf.create(compose(root, overrides))), end="")
+        return None
+    return compose(root, arguments)
+
+
+def performer_config(config: dict[str, Any]) -> PerformerConfig:
+    """The model config that the `model` and `pe` groups and `vocab_size` describe."""
+    from musicgen.model import PerformerConfig  # imports torch: seconds that a mistyped key should not take
+
+    for group in ("model", "pe"):
+        if not isinstance(config[group], dict):
+            raise UserError(f"{group}: the chosen config file must hold lines of the form `key: value`")
+    encoding = dict(config["pe"])
+    name = encoding.pop("name", None)
+    values = {"vocab_size": config["vocab_size"], **config["model"], "pe": name, **encoding}
+    return PerformerConfig.from_dict(values, "config")
+
+
+def _is_choice(root: str, override: str) -> bool:
+    """Whether an argument chooses an option of a group; refuses what is neither that nor `key=value`."""
+    key, equals, value = override.partition("=")
+    if not equals or not key or key[0] in "+~-":  # + and ~ are Hydra's signs for adding and removing keys
+        raise UserError(f"cannot read {override!r}: write key=value (see `musicgen {root} --help`)")
+    options = groups(root).get(key)
+    if options is not None and value not in options:
+        raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options)}")
+    return options is not None
+
+
+def _sentence(error: Exception, root: str, choices: list[str]) -> str:
+    """What went wrong, naming the key, and what to do."""
+    cause = error.__cause__
+    if isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
+        return _unknown(str(cause.full_key), [*groups(root), *_keys(compose(root, choices))])
+    if isinstance(error, OverrideParseException):
+        return f"cannot read {error.override!r}: write key=value (see `musicgen {root} --help`)"
+    if isinstance(error, OmegaConfBaseException):
+        return f"{error.full_key}: {_first_line(error)}"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: not YAML ({error.problem})"
+    return f"{_first_line(error)} (see `musicgen {root} --help`)"
+
+
+def _keys(config: dict[str, Any], prefix: str = "") -> list[str]:
+    """Every key, with dots."""
+    keys = []
+    for key, value in config.items():
+        keys += _keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+    return keys
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    group, _, name = key.rpartition(".")
+    siblings = [other for other in known if other.rpartition(".")[0] == group]
+    candidates = {other.rpartition(".")[2]: other for other in (siblings if group and siblings else known)}
+    close = difflib.get_close_matches(name, candidates, 1)
+    if close:
+        return f"unknown key {key!r}: did you mean {candidates[close[0]]!r}?"
+    return f"unknown key {key!r} (known: {', '.join(siblings or known)})"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def _title(file: Path) -> str:
+    """The first line of a config file, which is a comment."""
+    return file.read_text("utf-8").split("\n")[0].lstrip("# ")
+
+
+def _list_groups(root: str) -> str:
+    lines = []
+    for group, options in groups(root).items():
+        width = max(map(len, options))
+        lines += [f"{group}=", *(f"  {option:{width}}  {title}" for option, title in options.items())]
+    return "\n".join([*lines, "", f"`musicgen {root} --cfg` prints every key and its value."])
