@@ -24,7 +24,8 @@ def recurrent(
         log_scale = torch.maximum(past, key_scale[:, step]).detach()
         key_weight = (key_scale[:, step] - log_scale).exp().unsqueeze(-1)
         past_weight = (past - log_scale).exp()[..., None, None]
-        written = (key_features[:, step] * key_weight).unsqueeze(-1) * extended[:, step].unsqueeze(-2)
-        state = AttentionState(torch.addcmul(written, state.memory, past_weight), log_scale)
+        weighted_key = (key_features[:, step] * key_weight).unsqueeze(-1)
+        memory = (state.memory * past_weight).addcmul_(weighted_key, extended[:, step].unsqueeze(-2))
+        state = AttentionState(memory, log_scale)
         outputs.append(normalise((query_features[:, step].unsqueeze(-2) @ state.memory).squeeze(-2)))
     return torch.stack(outputs, 1), state
