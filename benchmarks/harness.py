@@ -52,7 +52,10 @@ def best_time(function: Callable[[], object], repeats: int, warmup: int = 1) -> 
 
 
 def measure(script: str, name: str, **arguments: Any) -> dict[str, float]:
-    """Run one of a script's measurements in a process of its own; adds that process's peak memory in GB."""
+    """Run one of a script's measurements in a process of its own; adds that process's peak memory in GB.
+
+    `threads` is torch's thread count there; `kept=False` leaves the allocator as it is (see `keep_memory`).
+    """
     command = [sys.executable, script, "--measure", json.dumps({"name": name, "arguments": arguments})]
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - ours
     result: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
@@ -64,10 +67,12 @@ def main(script: str, measurements: dict[str, Measurement], benchmark: Callable[
     """The body of a benchmark script: the whole benchmark, or (in a child) a single measurement of it."""
     if "--measure" in sys.argv:
         request = json.loads(sys.argv[sys.argv.index("--measure") + 1])
-        keep_memory()
+        arguments = request["arguments"]
+        if arguments.pop("kept", True):
+            keep_memory()
         torch.manual_seed(0)
-        torch.set_num_threads(request["arguments"].pop("threads"))
-        result = measurements[request["name"]](**request["arguments"])
+        torch.set_num_threads(arguments.pop("threads"))
+        result = measurements[request["name"]](**arguments)
         result["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(json.dumps(result))
         return

@@ -9,6 +9,7 @@ published, to measure against, not to use.
 from __future__ import annotations
 
 import math
+import warnings
 
 import torch
 from fast_transformers.attention.causal_linear_attention import CausalLinearAttention
@@ -17,6 +18,8 @@ from fast_transformers.masking import LengthMask, TriangularCausalMask
 from torch import Tensor, nn
 
 from musicgen.model import PerformerConfig
+
+warnings.filterwarnings("ignore", "torch.qr is deprecated")  # the package is frozen
 
 
 class RecipeSineCode(nn.Module):

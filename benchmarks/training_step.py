@@ -94,7 +94,8 @@ def benchmark(threads: int) -> list[Row]:
     shared = {"threads": threads, "layers": layers}
 
     first = measure(__file__, "ours", pe="sine", batch=1, **shared)
-    published = measure(__file__, "recipe", batch=1, **shared)
+    # With freed memory kept, the recipe's 24 layers do not fit 24 GB: it runs as it always did.
+    published = measure(__file__, "recipe", batch=1, kept=False, **shared)
     second = measure(__file__, "ours", pe="sine", batch=1, **shared)
     speedup = published["seconds"] / min(first["seconds"], second["seconds"])
     memory = first["peak_gb"] / published["peak_gb"]
@@ -102,6 +103,10 @@ def benchmark(threads: int) -> list[Row]:
         Row(f"gated sine, {layers} layers, batch 1: speed against the recipe", speedup, "x", ">= 4", speedup >= 4),
         Row("  peak memory against the recipe", memory, "x", "<= 0.333", memory <= 1 / 3),
     ]
+    few = {"threads": threads, "layers": min(layers, 8), "batch": 1}
+    kept = measure(__file__, "recipe", **few)["seconds"] / measure(__file__, "ours", pe="sine", **few)["seconds"]
+    what = f"  speed at {few['layers']} layers, with freed memory kept for both"
+    rows.append(Row(what, kept, "x", ">= 4", kept >= 4))
 
     turns: dict[str, list[dict[str, float]]] = {"ape": [], "sine": [], "conv": []}
     for _ in range(2):
@@ -118,7 +123,7 @@ def benchmark(threads: int) -> list[Row]:
             ),
         ]
 
-    share = measure(__file__, "matmul_share", batch=1, threads=threads, layers=min(layers, 4))
+    share = measure(__file__, "matmul_share", batch=1, threads=threads, layers=min(layers, 8))
     note = f"{share['step_gflops']:.0f} of {share['plain_gflops']:.0f} GFLOP/s"
     rows.append(Row("ape step: share of plain matmul speed", share["share"], "", ">= 0.7", share["share"] >= 0.7, note))
     return rows

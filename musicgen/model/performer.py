@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from typing import cast
 
 import torch
@@ -137,6 +138,12 @@ class PerformerLM(nn.Module):
             logits.append(chunk_logits)
             state = State(state.draw, (start + length,) * tokens.shape[0], layers, realization)
         return torch.cat(logits, 1), state
+
+    def save_bundle(self, folder: str | os.PathLike[str], card: str | None = None) -> None:
+        """Write this model to a folder that `load_bundle` reads; see `musicgen.model.bundle`."""
+        from musicgen.model.bundle import save_bundle  # bundle.py builds models, so it imports this file
+
+        save_bundle(self, folder, card)
 
     def num_parameters(self) -> int:
         """How many parameters are trained."""

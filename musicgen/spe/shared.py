@@ -14,6 +14,7 @@ us exactly then: after all layers, before the parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ class SharedCode(BuiltCode):
     def __init__(self, code: PositionalCode, draw: Draw, positions: Positions) -> None:
         builder = _Builder(code, draw, positions)
         super().__init__(*builder.build())
-        self._query_pairs, self._key_pairs = builder.pairs
+        self._builder = builder
         trained = torch.is_grad_enabled() and bool(builder.parameters)
         self._anchor: Tensor | None = _Anchor.apply(builder, *builder.parameters) if trained else None
 
@@ -54,8 +55,8 @@ class SharedCode(BuiltCode):
             return super().apply(queries, keys, mix)
         weight, noise = mix or (None, None)
         return (
-            _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._query_pairs),
-            _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._key_pairs),
+            _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._builder.leave_query),
+            _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._builder.leave_key),
         )
 
 
@@ -73,7 +74,16 @@ class _Builder:
         self._code, self._draw = code, draw
         self._axes = positions if isinstance(positions, tuple) else (positions,)
         self.parameters = [parameter for parameter in code.parameters() if parameter.requires_grad]
-        self.pairs: tuple[Pairs, Pairs] = ([], [])
+        # By backward pass: a pass that stops short of the parameters leaves pairs that no other may count.
+        self._pairs: dict[int, tuple[Pairs, Pairs]] = {}
+
+    def leave_query(self, inputs: Tensor, gradient: Tensor) -> None:
+        """Keep a layer's pair of the query side."""
+        self._pairs.setdefault(torch._C._current_graph_task_id(), ([], []))[0].append((inputs, gradient))
+
+    def leave_key(self, inputs: Tensor, gradient: Tensor) -> None:
+        """Keep a layer's pair of the key side."""
+        self._pairs.setdefault(torch._C._current_graph_task_id(), ([], []))[1].append((inputs, gradient))
 
     @torch.no_grad()
     def build(self) -> tuple[Tensor, Tensor]:
@@ -88,13 +98,14 @@ class _Builder:
 
     @torch.enable_grad()
     def parameter_gradients(self) -> tuple[Tensor | None, ...]:
-        """Gradients of the code's parameters from every pair the layers left, which are then let go."""
+        """Gradients of the code's parameters from every pair left in this backward pass, which are then let go."""
+        left = self._pairs.pop(torch._C._current_graph_task_id())
         prepared = self._code.prepare(self._draw)
         leaves = tuple(tensor.detach().requires_grad_() for tensor in prepared)
         totals = [torch.zeros_like(leaf) for leaf in leaves]
         for block in self._blocks():
             codes = self._codes(leaves, block)
-            used = [(code, pairs) for code, pairs in zip(codes, self.pairs, strict=True) if pairs]
+            used = [(code, pairs) for code, pairs in zip(codes, left, strict=True) if pairs]
             gradients = torch.autograd.grad(
                 [code for code, _ in used],
                 leaves,
@@ -104,8 +115,6 @@ class _Builder:
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total.add_(gradient)
-        for pairs in self.pairs:
-            pairs.clear()
         return torch.autograd.grad(prepared, self.parameters, totals, allow_unused=True)
 
     def _blocks(self) -> list[slice]:
@@ -151,10 +160,10 @@ class _Encode(torch.autograd.Function):
         noise: Tensor | None,
         _anchor: Tensor,
         code: Tensor,
-        pairs: Pairs,
+        leave: Callable[[Tensor, Tensor], None],
     ) -> Tensor:
         ctx.save_for_backward(inputs, weight, noise)
-        ctx.code, ctx.pairs = code, pairs
+        ctx.code, ctx.leave = code, leave
         return encode(inputs, code, None if weight is None or noise is None else Mix(weight, noise))
 
     @staticmethod
@@ -162,7 +171,7 @@ class _Encode(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, noise = ctx.saved_tensors
         gated = weight is not None
-        ctx.pairs.append((inputs * weight if gated else inputs, gradient))
+        ctx.leave(inputs * weight if gated else inputs, gradient)
         grad_inputs = contract(gradient, ctx.code.transpose(-1, -2))
         grad_weight = grad_noise = None
         if gated:

@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -112,6 +113,43 @@ def test_a_second_backward_gives_the_same_gradients() -> None:
     first = torch.autograd.grad(loss, list(code.parameters()), retain_graph=True)
     second = torch.autograd.grad(loss, list(code.parameters()))
     for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_backward_that_stops_at_the_inputs_leaves_later_gradients_alone() -> None:
+    code = ConvSPE(1, 2, 3, 2)
+    queries, keys = torch.randn(2, 1, 4, 1, 2, requires_grad=True)
+
+    def gradients(stops_first: bool) -> tuple[Tensor, ...]:
+        encoded = SharedCode(code, code.draw(0), torch.arange(4)).apply(queries, keys)
+        loss = sum((part.square().sum() for part in encoded), torch.zeros(()))
+        if stops_first:
+            torch.autograd.grad(loss, [queries, keys], retain_graph=True)
+        return torch.autograd.grad(loss, list(code.parameters()))
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradients_survive_activation_checkpointing(reentrant: bool) -> None:
+    code = SineSPE(1, 2, 3, 1)
+    inputs = torch.randn(2, 1, 4, 1, 2, requires_grad=True)
+
+    def gradients(checkpointed: bool) -> list[Tensor]:
+        code.zero_grad()
+        shared = SharedCode(code, code.draw(0), torch.arange(4))
+        total = shared.apply(*inputs)[0].square().sum()
+        for _ in range(2):
+            if checkpointed:
+                encoded = torch.utils.checkpoint.checkpoint(shared.apply, *inputs, use_reentrant=reentrant)
+            else:
+                encoded = shared.apply(*inputs)
+            total = total + sum(part.square().sum() for part in encoded)
+        total.backward()
+        return [parameter.grad.clone() for parameter in code.parameters() if parameter.grad is not None]
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
         torch.testing.assert_close(one, other)
 
 
