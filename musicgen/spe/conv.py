@@ -91,7 +91,10 @@ class ConvSPE(PositionalCode):
     def codes_from(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions) -> tuple[Tensor, Tensor]:
         """q̄ and k̄, each `(*positions, H, D, R)`. Positions are whole numbers, in any order."""
         axes = self._axes(positions)
-        if self.ndim == 1 and len(axes[0]) > 1:
+        if any(len(axis) == 0 for axis in axes):
+            empty = prepared[0].new_empty(*map(len, axes), *self.code_shape, draw.num_realizations)
+            return empty, empty.clone()
+        if self.ndim == 1:
             spread = int(axes[0].max() - axes[0].min())
             if spread > 2 * len(axes[0]) + self.kernel_size[0]:
                 return self._scattered_codes(prepared, draw, axes[0])

@@ -1,7 +1,7 @@
 """One built code, applied by many layers, with its gradient formed once.
 
 Building a code costs N·H·D·R numbers, and every layer applies the same one. Two things would make that dear:
-a gated copy of the code in each layer (the gate acts on the queries instead, see gate.py), and a gradient of
+a gated copy of the code in each layer (the gate acts on the queries instead, see apply.py), and a gradient of
 the whole code from each layer, which autograd would write and add up layer by layer.
 
 The hard choice: that gradient is deferred. It is linear in what the layers saw, so each layer's backward only
@@ -14,7 +14,6 @@ us exactly then: after all layers, before the parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -55,8 +54,8 @@ class SharedCode(BuiltCode):
             return super().apply(queries, keys, mix)
         weight, noise = mix or (None, None)
         return (
-            _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._builder.leave_query),
-            _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._builder.leave_key),
+            _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._builder, 0),
+            _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._builder, 1),
         )
 
 
@@ -74,16 +73,13 @@ class _Builder:
         self._code, self._draw = code, draw
         self._axes = positions if isinstance(positions, tuple) else (positions,)
         self.parameters = [parameter for parameter in code.parameters() if parameter.requires_grad]
+        self._versions = [parameter._version for parameter in self.parameters]
         # By backward pass: a pass that stops short of the parameters leaves pairs that no other may count.
         self._pairs: dict[int, tuple[Pairs, Pairs]] = {}
 
-    def leave_query(self, inputs: Tensor, gradient: Tensor) -> None:
-        """Keep a layer's pair of the query side."""
-        self._pairs.setdefault(torch._C._current_graph_task_id(), ([], []))[0].append((inputs, gradient))
-
-    def leave_key(self, inputs: Tensor, gradient: Tensor) -> None:
-        """Keep a layer's pair of the key side."""
-        self._pairs.setdefault(torch._C._current_graph_task_id(), ([], []))[1].append((inputs, gradient))
+    def leave(self, side: int, inputs: Tensor, gradient: Tensor) -> None:
+        """Keep a layer's pair, of queries (side 0) or keys (side 1)."""
+        self._pairs.setdefault(torch._C._current_graph_task_id(), ([], []))[side].append((inputs, gradient))
 
     @torch.no_grad()
     def build(self) -> tuple[Tensor, Tensor]:
@@ -99,6 +95,10 @@ class _Builder:
     @torch.enable_grad()
     def parameter_gradients(self) -> tuple[Tensor | None, ...]:
         """Gradients of the code's parameters from every pair left in this backward pass, which are then let go."""
+        if [parameter._version for parameter in self.parameters] != self._versions:
+            raise RuntimeError(
+                "a parameter of the code was modified by an inplace operation before its gradient was due"
+            )
         left = self._pairs.pop(torch._C._current_graph_task_id())
         prepared = self._code.prepare(self._draw)
         leaves = tuple(tensor.detach().requires_grad_() for tensor in prepared)
@@ -160,10 +160,11 @@ class _Encode(torch.autograd.Function):
         noise: Tensor | None,
         _anchor: Tensor,
         code: Tensor,
-        leave: Callable[[Tensor, Tensor], None],
+        builder: _Builder,
+        side: int,
     ) -> Tensor:
         ctx.save_for_backward(inputs, weight, noise)
-        ctx.code, ctx.leave = code, leave
+        ctx.code, ctx.builder, ctx.side = code, builder, side
         return encode(inputs, code, None if weight is None or noise is None else Mix(weight, noise))
 
     @staticmethod
@@ -171,11 +172,11 @@ class _Encode(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, noise = ctx.saved_tensors
         gated = weight is not None
-        ctx.leave(inputs * weight if gated else inputs, gradient)
+        ctx.builder.leave(ctx.side, inputs * weight if gated else inputs, gradient)
         grad_inputs = contract(gradient, ctx.code.transpose(-1, -2))
         grad_weight = grad_noise = None
         if gated:
             grad_weight = (grad_inputs * inputs).flatten(0, -3).sum(0)
             grad_inputs = (grad_inputs * weight).add_(by_head(gradient, noise.transpose(-1, -2)))
             grad_noise = torch.einsum("nhd,nhr->hdr", inputs.flatten(0, -3), gradient.flatten(0, -3))
-        return grad_inputs, grad_weight, grad_noise, gradient.new_zeros(()), None, None
+        return grad_inputs, grad_weight, grad_noise, gradient.new_zeros(()), None, None, None

@@ -110,6 +110,11 @@ def test_a_bad_bundle_gives_one_sentence(bundle: Path, damage: Callable[[Path], 
     assert "\n" not in str(error.value)
 
 
+def test_a_model_saves_itself(model: PerformerLM, tmp_path: Path) -> None:
+    model.save_bundle(tmp_path / "mine")
+    assert load_bundle(tmp_path / "mine").config == model.config
+
+
 def test_a_missing_bundle_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such model bundle"):
         load_bundle(tmp_path / "nowhere")

@@ -74,6 +74,12 @@ def test_sine_takes_real_positions() -> None:
     torch.testing.assert_close(products, code.kernel(torch.tensor([7.5]))[..., 0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("code", CODES[:2], ids=["sine", "conv"])
+def test_no_positions_have_no_codes(code: PositionalCode) -> None:
+    query, key = code.codes(code.draw(0), torch.arange(0))
+    assert query.shape == key.shape == (0, 2, 3, 4)
+
+
 def test_conv_refuses_real_positions() -> None:
     with pytest.raises(ValueError, match="whole positions"):
         CODES[1].codes(CODES[1].draw(0), torch.tensor([0.5]))

@@ -116,6 +116,15 @@ def test_a_second_backward_gives_the_same_gradients() -> None:
         torch.testing.assert_close(one, other)
 
 
+def test_parameters_changed_before_the_backward_pass_are_refused() -> None:
+    code = SineSPE(1, 2, 3, 1)
+    loss = SharedCode(code, code.draw(0), torch.arange(4)).apply(*torch.randn(2, 1, 4, 1, 2))[0].sum()
+    with torch.no_grad():
+        code.freqs.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_a_backward_that_stops_at_the_inputs_leaves_later_gradients_alone() -> None:
     code = ConvSPE(1, 2, 3, 2)
     queries, keys = torch.randn(2, 1, 4, 1, 2, requires_grad=True)
