@@ -85,9 +85,9 @@ def _weights(key_scale: Tensor, log_decay: Tensor, log_scale: Tensor) -> _Weight
     )
 
 
-def _memories(keys: Tensor, extended: Tensor, weights: _Weights, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """The memory before each chunk, `(B, H, c, F, V+1)`, and after the last one."""
-    written = (keys * weights.written).transpose(-1, -2) @ extended
+def _memories(keys: Tensor, written: Tensor, weights: _Weights, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """The memory before each chunk, `(B, H, c, F, V+1)`, and after the last one; `written` are weighted values."""
+    written = keys.transpose(-1, -2) @ written
     before = torch.empty_like(written)
     for index in range(keys.shape[2]):
         before[:, :, index] = memory
@@ -115,9 +115,9 @@ class _Chunked(torch.autograd.Function):
         inputs = (queries, keys, with_ones(values))
         q, k, extended = (tensor.unflatten(2, (-1, chunk)) for tensor in inputs)
         weights = _weights(key_scale.unflatten(2, (-1, chunk)), log_decay, log_scale)
-        before, after = _memories(k, extended, weights, memory)
+        before, after = _memories(k, extended * weights.written, weights, memory)
         scores = (q @ k.transpose(-1, -2)).mul_(weights.pairs)
-        sums = (scores @ extended).add_((q * weights.past) @ before)
+        sums = (q @ before).mul_(weights.past).add_(scores @ extended)
         inverse = inverse_weight(sums)
         output = (sums[..., :-1] * inverse).flatten(2, 3)
         ctx.save_for_backward(queries, keys, values, key_scale, log_decay, memory, log_scale, output, inverse, after)
@@ -132,13 +132,15 @@ class _Chunked(torch.autograd.Function):
         inputs = (queries, keys, with_ones(values), grad_output, output)
         q, k, extended, grad, out = (tensor.unflatten(2, (-1, chunk)) for tensor in inputs)
         weights = _weights(key_scale.unflatten(2, (-1, chunk)), log_decay, log_scale)
-        before, _after = _memories(k, extended, weights, memory)
+        written = extended * weights.written
+        before, _after = _memories(k, written, weights, memory)
 
         # Through the normalisation: sums = [numerator, denominator].
         grad_sums = torch.cat([grad, -(grad * out).sum(-1, keepdim=True)], -1).mul_(inverse)
 
         # The memory after each chunk is read by all later ones: accumulate backwards.
-        grad_before = (q * weights.past).transpose(-1, -2) @ grad_sums
+        grad_past = grad_sums * weights.past
+        grad_before = q.transpose(-1, -2) @ grad_past
         grad_memory = torch.empty_like(grad_before)
         carried = grad_after
         for index in reversed(range(q.shape[2])):
@@ -147,9 +149,8 @@ class _Chunked(torch.autograd.Function):
 
         grad_scores = (grad_sums @ extended.transpose(-1, -2)).mul_(weights.pairs)
         scores = (q @ k.transpose(-1, -2)).mul_(weights.pairs)
-        grad_q = (grad_scores @ k).add_((grad_sums @ before.transpose(-1, -2)).mul_(weights.past))
-        grad_k = grad_scores.transpose(-1, -2) @ q
-        grad_k.add_((extended @ grad_memory.transpose(-1, -2)).mul_(weights.written))
+        grad_q = (grad_scores @ k).add_(grad_past @ before.transpose(-1, -2))
+        grad_k = (grad_scores.transpose(-1, -2) @ q).add_(written @ grad_memory.transpose(-1, -2))
         values_memory = grad_memory[..., :-1]  # the ones have no gradient
         grad_v = scores.transpose(-1, -2) @ grad_sums[..., :-1]
         grad_v.add_((k @ values_memory).mul_(weights.written))

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from musicgen.spe.draw import Draw, uniform_rotations
@@ -68,7 +69,29 @@ def _largest(projected: Tensor) -> Tensor:
 
 def _two_sided(projected: Tensor, shift: Tensor) -> Tensor:
     """exp(±p − shift), `(..., F)`."""
-    return torch.cat([projected - shift, -projected - shift], -1).exp()
+    features: Tensor = _TwoSided.apply(projected, shift)
+    return features
+
+
+class _TwoSided(torch.autograd.Function):
+    """Written in place, side by side, and kept once: this is the largest tensor of a layer but one."""
+
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, shift: Tensor) -> Tensor:
+        half = projected.shape[-1]
+        features = projected.new_empty(*projected.shape[:-1], 2 * half)
+        torch.sub(projected, shift, out=features[..., :half])
+        torch.add(projected, shift, out=features[..., half:]).neg_()
+        ctx.save_for_backward(features.exp_())
+        return features
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
+        (features,) = ctx.saved_tensors
+        positive, negative = (gradient * features).chunk(2, -1)
+        grad_shift = (positive + negative).sum(-1, keepdim=True).neg_() if ctx.needs_input_grad[1] else None
+        return positive - negative, grad_shift
 
 
 class Relu(FeatureMap):

@@ -1,0 +1,112 @@
+"""What SPE costs a training step: gated sine and conv against added sinusoids, at the paper's batch of 4.
+
+python benchmarks/encodings.py             # 12 layers, about 8 minutes, up to 10 GB
+python benchmarks/encodings.py --layers 24 # the whole model: the fixed cost of a code weighs half as much
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.harness import Row, best_time, main, measure
+from benchmarks.training_step import LENGTH, training_step
+from musicgen.model import PerformerConfig, PerformerLM
+
+ENCODINGS = ("ape", "sine", "conv")
+BATCH = 4
+
+
+def make(pe: str, layers: int) -> PerformerLM:
+    """The paper's gated model, of some layers."""
+    return PerformerLM(dataclasses.replace(PerformerConfig.paper(pe), num_layers=layers))  # type: ignore[arg-type]
+
+
+def memory(pe: str, layers: int) -> dict[str, float]:
+    """One step, in a process of its own: its peak memory is what is asked for."""
+    model = make(pe, layers)
+    return {"loss": training_step(model, model.config, BATCH)()}
+
+
+def turns(layers: int, count: int) -> dict[str, float]:
+    """Seconds of a step of each model. Steps alternate in one process, so that a busy neighbour slows all alike."""
+    models = {pe: make(pe, layers) for pe in ENCODINGS}
+    steps = {pe: training_step(model, model.config, BATCH) for pe, model in models.items()}
+    seconds: dict[str, list[float]] = {pe: [] for pe in ENCODINGS}
+    for turn in range(count + 1):
+        for pe, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if turn:  # the first is a warm-up
+                seconds[pe].append(time.perf_counter() - start)
+    return {pe: min(times) for pe, times in seconds.items()}
+
+
+def matmul_share(layers: int, batch: int) -> dict[str, float]:
+    """Time of the bare matrix products of an APE step, next to the step, measured turn by turn in one process."""
+    config = dataclasses.replace(PerformerConfig.paper("ape"), num_layers=layers)
+    model = PerformerLM(config)
+    rows = batch * LENGTH
+    width, inner = config.d_model, config.d_ff
+    shapes = [(width, 2 * width), (width, width), (width, width), (width, inner), (inner, width)]
+    operands = [(torch.randn(rows, i), torch.randn(o, i), torch.randn(rows, o)) for i, o in shapes]
+    products = 6 * rows * sum(i * o for i, o in shapes) * layers
+    chunk, features, values = 64, config.num_features, config.head_features + 1
+    per_token = 3 * 2 * (chunk * (features + values) + 2 * features * values) + 2 * 3 * 2 * 64 * features // 2
+    other = rows * config.num_heads * per_token * layers + 6 * rows * width * config.vocab_size
+
+    def plain() -> None:
+        for inputs, weight, gradient in operands:
+            inputs @ weight.T  # forward
+            gradient @ weight  # gradient of the input
+            gradient.T @ inputs  # gradient of the weight
+
+    step = training_step(model, config, batch)
+    step()
+    plain_times, step_times = [], []
+    for _ in range(5):  # in turns
+        plain_times.append(best_time(plain, 2, warmup=0) * layers)
+        step_times.append(best_time(step, 1, warmup=0))
+    plain_seconds, step_seconds = min(plain_times), min(step_times)
+    plain_rate = products / plain_seconds
+    step_rate = (products + other) / step_seconds
+    return {"plain_gflops": plain_rate / 1e9, "step_gflops": step_rate / 1e9, "share": step_rate / plain_rate}
+
+
+def benchmark(threads: int) -> list[Row]:
+    """All rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, default=12)
+    layers = parser.parse_args().layers
+    shared = {"layers": layers, "threads": threads}
+    seconds = measure(__file__, "turns", count=3, **shared)
+    peaks = {pe: measure(__file__, "memory", pe=pe, **shared)["peak_gb"] for pe in ENCODINGS}
+    rows = []
+    for pe, most_time, most_memory in (("sine", 1.25, 1.2), ("conv", 1.5, 1.3)):
+        slower, larger = seconds[pe] / seconds["ape"], peaks[pe] / peaks["ape"]
+        what = f"gated {pe} against ape, {layers} layers, batch {BATCH}: time"
+        note = f"{seconds[pe]:.1f} s against {seconds['ape']:.1f} s"
+        rows.append(Row(what, slower, "x", f"<= {most_time}", slower <= most_time, note))
+        note = f"{peaks[pe]:.1f} GB against {peaks['ape']:.1f} GB"
+        rows.append(Row("  peak memory", larger, "x", f"<= {most_memory}", larger <= most_memory, note))
+    share = measure(__file__, "matmul_share", batch=1, threads=threads, layers=min(layers, 8))
+    note = f"{share['step_gflops']:.0f} of {share['plain_gflops']:.0f} GFLOP/s"
+    what = "ape step, batch 1: share of the speed of plain matmuls of its shapes"
+    rows.append(Row(what, share["share"], "", ">= 0.7", share["share"] >= 0.7, note))
+    return rows
+
+
+if __name__ == "__main__":
+    main(
+        __file__,
+        {"turns": turns, "memory": memory, "matmul_share": matmul_share},
+        benchmark,
+        "Training step of the paper's models, 2,048 tokens: SPE against added sinusoids",
+    )
