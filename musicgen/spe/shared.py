@@ -172,6 +172,7 @@ class _Encode(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, noise = ctx.saved_tensors
         gated = weight is not None
+        gradient = gradient.contiguous()  # attention hands it over heads first, which is slow to multiply
         ctx.builder.leave(ctx.side, inputs * weight if gated else inputs, gradient)
         # The code times the gradient, not the gradient times the code's transpose: half the time on a CPU.
         grad_inputs = torch.matmul(ctx.code, gradient.movedim(0, -1)).movedim(-1, 0).contiguous()
