@@ -86,10 +86,10 @@ def matmul_share(layers: int, batch: int) -> dict[str, float]:
 def benchmark(threads: int) -> list[Row]:
     """All rows."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--layers", type=int, default=24)
     layers = parser.parse_args().layers
     shared = {"layers": layers, "threads": threads}
-    seconds = measure(__file__, "turns", count=3, **shared)
+    seconds = measure(__file__, "turns", count=2, **shared)
     peaks = {pe: measure(__file__, "memory", pe=pe, **shared)["peak_gb"] for pe in ENCODINGS}
     rows = []
     for pe, most_time, most_memory in (("sine", 1.25, 1.2), ("conv", 1.5, 1.3)):
