@@ -1,7 +1,7 @@
 """What SPE costs a training step: gated sine and conv against added sinusoids, at the paper's batch of 4.
 
-python benchmarks/encodings.py             # 12 layers, about 8 minutes, up to 10 GB
-python benchmarks/encodings.py --layers 24 # the whole model: the fixed cost of a code weighs half as much
+python benchmarks/encodings.py            # 24 layers, about 10 minutes, up to 20 GB
+python benchmarks/encodings.py --layers 6 # fewer layers: quicker, and the fixed cost of a code weighs more
 """
 
 from __future__ import annotations
