@@ -70,7 +70,7 @@ def positions(layers: int, pe: str) -> dict[str, float]:
     near, far = at(model, 1_000), at(model, 100_000)
     count = 64  # whole blocks of codes
     tokens_time(model, near, count)
-    tokens_time(model, far, count)
+    tokens_time(model, far, 4 * count)  # until the bounded caches of codes and noise are full
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     near_times, far_times = [], []
     for turn in range(6):
