@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any, Literal, get_args, get_type_hints
 
 from musicgen.attention import FeatureMapName
@@ -124,10 +123,6 @@ class PerformerConfig:
     def is_stochastic(self) -> bool:
         """Whether positions are encoded by noise."""
         return self.pe in ("sine", "conv")
-
-    def to_json(self) -> str:
-        """This config as JSON, a key a line."""
-        return json.dumps(dataclasses.asdict(self), indent=2)
 
     @classmethod
     def from_dict(cls, values: Any, source: str) -> PerformerConfig:
