@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,3 +26,19 @@ def fast_transformers() -> None:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Callable[[str], Path]:
+    """A folder of real music by name (`pop1k7`, `pop909`, `grooves`); the test is skipped where there is none.
+
+    They are looked for in the folder that MUSICGEN_DATA names, or else in ../shared/data.
+    """
+    root = Path(os.environ.get("MUSICGEN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+    def find(name: str) -> Path:
+        if not (root / name).is_dir():
+            pytest.skip(f"no folder {root / name} (MUSICGEN_DATA says where real music is)")
+        return root / name
+
+    return find

@@ -11,11 +11,16 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
     "__init__": set[str](),
     "errors": set[str](),
+    "files": {"errors"},
+    "guard": {"errors"},
     "runtime": set[str](),
     "spe": set[str](),
     "attention": {"spe"},
-    "model": {"spe", "attention", "errors"},
-    "cli": {"spe", "attention", "model", "errors", "runtime", "__init__"},
+    "model": {"spe", "attention", "errors", "files"},
+    "midi": {"errors", "files", "guard"},
+    "tokens": {"midi", "errors", "files"},
+    "data": {"midi", "tokens", "errors", "files", "guard"},
+    "cli": {"spe", "attention", "model", "midi", "tokens", "data", "errors", "files", "runtime", "__init__"},
     "__main__": {"cli"},
 }
 """Each folder or module at the top of the package, and what it may import beside itself."""

@@ -8,6 +8,8 @@ change a value, not add or remove a key, because a key that no code reads is a m
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,21 +35,23 @@ def config_folder() -> Path:
 
 def groups(root: str) -> dict[str, dict[str, str]]:
     """The config groups of a root file: group to option to what the option's file says of itself."""
-    defaults = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8"))["defaults"]
+    defaults = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8")).get("defaults", [])
     names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
     return {
         name: {file.stem: _title(file) for file in sorted((config_folder() / name).glob("*.yaml"))} for name in names
     }
 
 
-def compose(root: str, overrides: list[str]) -> dict[str, Any]:
+def compose(root: str, overrides: list[str], paths: Collection[str] = ()) -> dict[str, Any]:
     """The config of a verb, resolved, in plain containers.
 
     Args:
         root: The verb's file in the config folder, without `.yaml`.
         overrides: `group=option` and `key=value` arguments.
+        paths: Keys that take a path, which may hold any character: Hydra's own syntax is not looked for in it.
     """
     choices = [override for override in overrides if _is_choice(root, override)]
+    overrides = [_quoted(override) if override.partition("=")[0] in paths else override for override in overrides]
     try:
         with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
             config = hydra.compose(root, overrides)
@@ -56,22 +60,23 @@ def compose(root: str, overrides: list[str]) -> dict[str, Any]:
         raise UserError(_sentence(error, root, choices)) from None
 
 
-def configure(root: str, about: str, arguments: list[str]) -> dict[str, Any] | None:
+def configure(root: str, about: str, arguments: list[str], paths: Collection[str] = ()) -> dict[str, Any] | None:
     """A verb's config; or None, having printed what `--help` or `--cfg` asked to see.
 
     Args:
         root: The verb, whose config file has its name.
         about: What `--help` says before it lists the config groups.
         arguments: What was given after the verb.
+        paths: Keys that take a path.
     """
     if "--help" in arguments or "-h" in arguments:
         print(about.strip(), _list_groups(root), sep="\n\n")
         return None
     if "--cfg" in arguments:
         overrides = [argument for argument in arguments if argument not in ("--cfg", "job")]
-        print(OmegaConf.to_yaml(OmegaConf.create(compose(root, overrides))), end="")
+        print(OmegaConf.to_yaml(OmegaConf.create(compose(root, overrides, paths))), end="")
         return None
-    return compose(root, arguments)
+    return compose(root, arguments, paths)
 
 
 def performer_config(config: dict[str, Any]) -> PerformerConfig:
@@ -96,6 +101,16 @@ def _is_choice(root: str, override: str) -> bool:
     if options is not None and value not in options:
         raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options)}")
     return options is not None
+
+
+def _quoted(override: str) -> str:
+    """An argument whose value stands for itself; `null` and nothing still unset a key."""
+    key, _, value = override.partition("=")
+    if value in ("", "null"):
+        return override
+    # A backslash is itself, except before what ends a text or begins a reference.
+    literal = re.sub(r"(\\+)(?=$|'|\$\{)", r"\1\1", value).replace("'", r"\'").replace("${", r"\${")
+    return f"{key}='{literal}'"
 
 
 def _sentence(error: Exception, root: str, choices: list[str]) -> str:

@@ -18,6 +18,7 @@ from musicgen.errors import UserError
 VERBS = {
     "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
+    "prepare": ("turn a folder of MIDI files into a training corpus", "musicgen.cli.prepare"),
 }
 """Verb to what it does and the module whose `run(arguments)` does it and returns the exit status."""
 

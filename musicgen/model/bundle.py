@@ -12,10 +12,8 @@ folder is executed: no pickle, no import path.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from musicgen.errors import UserError
+from musicgen.files import atomic_folder, hash_file
 from musicgen.model.config import PerformerConfig
 from musicgen.model.performer import PerformerLM
 
@@ -42,23 +41,15 @@ def save_bundle(model: PerformerLM, folder: str | os.PathLike[str], card: str | 
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
         raise UserError(f"{folder}: exists and is not a model bundle; give a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
+    with atomic_folder(folder) as partial:
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, partial / WEIGHTS)
         description = {
             "format": FORMAT,
             "model": dataclasses.asdict(model.config),
-            "sha256": _hash(partial / WEIGHTS),
+            "sha256": hash_file(partial / WEIGHTS),
         }
         (partial / CONFIG).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         (partial / CARD).write_text(card or _default_card(model), encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:
@@ -72,7 +63,7 @@ def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:
     if not weights.is_file():
         raise UserError(f"{weights}: the file is missing")
     model = _model_that_fits(config, weights)
-    if _hash(weights) != description.get("sha256"):
+    if hash_file(weights) != description.get("sha256"):
         raise UserError(f"{weights}: its contents are not what {CONFIG} says was saved; get the bundle again")
     with safe_open(weights, "pt") as file:
         # assign: the tensors of the file become the parameters, with no second copy
@@ -116,14 +107,6 @@ def _model_that_fits(config: PerformerConfig, weights: Path) -> PerformerLM:
             wanted, given = (str(side.get(name, "nothing")) for side in (expected, found))
             raise UserError(f"{weights}: {name} is {given} where the config needs {wanted}")
     return model
-
-
-def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _default_card(model: PerformerLM) -> str:

@@ -1,0 +1,1 @@
+"""The prepared corpus, windows of it, and where music comes from."""

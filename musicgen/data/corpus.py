@@ -1,0 +1,133 @@
+"""A prepared corpus: every song in one array of tokens, and an index of where each is and came from.
+
+On disk it is a folder: `tokens.npy` (all songs end to end, 16 bits a token, mapped into memory when it is read),
+`index.jsonl` (a line for each source file, kept or not), `tokenizer.json`, and `corpus.json`, which has the hashes
+of the others.
+
+The hard choice: `corpus.json` and the folder's own name are the last things to come into being, so that a folder that
+can be opened is a whole corpus, whenever the program that made it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from musicgen.errors import UserError
+from musicgen.tokens import Remi, Tokens
+from musicgen.tokens.tokenizer import FILE as TOKENIZER
+from musicgen.tokens.tokenizer import load_tokenizer
+
+FORMAT = 1
+MANIFEST, INDEX, TOKENS = "corpus.json", "index.jsonl", "tokens.npy"
+HASHED = (TOKENS, INDEX, TOKENIZER)
+"""The files whose hashes `corpus.json` has."""
+
+
+@dataclass(frozen=True)
+class Song:
+    """A line of the index.
+
+    Attributes:
+        path: Of the source file, relative to the input folder.
+        sha256: Of the source file; None if it could not be read.
+        split: `train`, `valid` or `test`; None if it was left out.
+        dropped: Why it was left out; None if it was not.
+        offset: Its first token in `tokens.npy`.
+        tokens: Its length in tokens.
+        bars: ... in bars.
+        notes: ... in notes.
+        seconds: ... in seconds.
+        group: The path of the first song of which this one is a copy or nearly; its own path if it is the first.
+        quantised: What quantising did to its notes (`musicgen.tokens.Quantisation`).
+    """
+
+    path: str
+    sha256: str | None
+    split: str | None = None
+    dropped: str | None = None
+    offset: int = 0
+    tokens: int = 0
+    bars: int = 0
+    notes: int = 0
+    seconds: float = 0.0
+    group: str | None = None
+    quantised: dict[str, int] | None = None
+
+    def to_json(self) -> str:
+        """The line."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Songs in tokens.
+
+    Attributes:
+        tokens: All songs end to end.
+        index: A record for each source file, kept or not.
+        language: What the tokens mean.
+        about: How it was made, as `corpus.json` says it.
+    """
+
+    tokens: Tokens
+    index: tuple[Song, ...]
+    language: Remi
+    about: dict[str, Any]
+
+    def songs(self, split: str | None = None) -> tuple[Song, ...]:
+        """The songs of a split, or all that were kept."""
+        return tuple(song for song in self.index if song.split is not None and split in (None, song.split))
+
+    def __getitem__(self, song: Song) -> Tokens:
+        """The tokens of a song: a view, not a copy."""
+        return self.tokens[song.offset : song.offset + song.tokens]
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Corpus:
+        """A prepared corpus.
+
+        The index and the sizes are checked here, hashes and grammar by `musicgen.data.verify`.
+
+        Raises:
+            UserError: It is not one, or not whole.
+        """
+        folder = Path(folder)
+        about = read_manifest(folder)
+        try:
+            index = tuple(Song(**json.loads(line)) for line in (folder / INDEX).read_text("utf-8").splitlines())
+        except OSError as error:
+            raise UserError(f"{folder / INDEX}: {error.strerror}") from None
+        except (ValueError, TypeError):
+            raise UserError(f"{folder / INDEX}: not an index of this version of musicgen; prepare it again") from None
+        try:
+            tokens = np.load(folder / TOKENS, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            raise UserError(f"{folder / TOKENS}: missing or not an array of tokens; prepare it again") from None
+        corpus = cls(tokens, index, load_tokenizer(folder), about)
+        ends = [song.offset + song.tokens for song in corpus.songs()]
+        if tokens.dtype != np.uint16 or tokens.ndim != 1 or max(ends, default=0) != len(tokens):
+            raise UserError(f"{folder / TOKENS}: not the tokens that the index speaks of; prepare it again")
+        return corpus
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `corpus.json` says.
+
+    Raises:
+        UserError: The folder is not a prepared corpus.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UserError(f"{folder}: not a prepared corpus (it has no {MANIFEST}); `musicgen prepare` makes one")
+    try:
+        about = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        raise UserError(f"{path}: not JSON; prepare the corpus again") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise UserError(f"{path}: not a corpus of format {FORMAT}; prepare it again")
+    return about

@@ -1,0 +1,122 @@
+"""Writing a file, or a folder, whole or not at all.
+
+The hard choice: the new bytes go to a file beside the old one, which they replace in one step once they are on the
+disk. It takes twice the space for a moment, and the folder must be writable, not the file alone; but whoever reads
+at any moment, and whatever fails, there is the old file or the new one and never a part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from musicgen.errors import UserError
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write a file; one that is there is replaced, and stays as it was if anything fails.
+
+    Args:
+        path: Where to. The folder must exist. If it is a link, what it points to is written.
+        data: All that the file is to hold.
+
+    Raises:
+        UserError: It cannot be written. The sentence names the path and says why.
+    """
+    target = path.resolve()
+    # A name of its own: as long as can be, the name of the target would leave no room for an ending.
+    partial = target.with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        _check(path, target)
+        with partial.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)  # noqa: PTH105 - a function that a test can make fail on every Python
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check(path: Path, target: Path) -> None:
+    """Refuse what replacing would get around or destroy: a protected file, a folder, a device."""
+    if not target.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent}; make it first")
+    if target.exists() and not target.is_file():
+        raise UserError(f"{path}: exists and is not a file; give another name")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise UserError(f"{path}: the file is write-protected; give another name")
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of what a file holds."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `path` in one step at the end, and vanishes on failure.
+
+    What a process that was killed left behind is removed by the next that writes to the same place.
+
+    Args:
+        path: What is there is replaced, so ask first.
+
+    Raises:
+        UserError: It cannot be made. The sentence names the path and says why.
+    """
+    target = path.resolve()
+    staging = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left_over in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+            if not _is_running(left_over):
+                shutil.rmtree(left_over, ignore_errors=True)
+        staging.mkdir()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    try:
+        yield staging
+        _put_in_place(staging, target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _put_in_place(staging: Path, target: Path) -> None:
+    """Rename a folder over another, which is there again if that fails."""
+    old = target.with_name(f"{staging.name.removesuffix('.partial')}.old.partial")
+    if target.exists():
+        target.rename(old)
+    try:
+        staging.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_running(staging: Path) -> bool:
+    """Whether the process that has its number in a staging folder's name lives, and is not this one."""
+    numbers = [part for part in staging.name.split(".") if part.isdigit()]
+    number = int(numbers[-1]) if numbers else 0
+    if number in (0, os.getpid()):
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True

@@ -1,0 +1,18 @@
+"""Music in memory, and MIDI files."""
+
+from musicgen.midi.chord import NO_CHORD, Chord
+from musicgen.midi.read import MidiError, read_midi
+from musicgen.midi.score import ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
+
+__all__ = [
+    "NO_CHORD",
+    "Chord",
+    "ChordMark",
+    "MidiError",
+    "Score",
+    "TimeSignature",
+    "Track",
+    "make_notes",
+    "make_tempos",
+    "read_midi",
+]

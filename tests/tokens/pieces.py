@@ -1,0 +1,60 @@
+"""Random music for tests: scores of any kind, and pieces that the grammar allows."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from musicgen.midi import NO_CHORD, Chord, ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
+from musicgen.midi.chord import QUALITIES
+from musicgen.tokens import Remi, Tokens
+
+REMI = Remi()
+
+
+def random_piece(seed: int, length: int) -> Tokens:
+    """A walk through the grammar, every family as likely as any other, that ends soon after `length` tokens."""
+    random = np.random.default_rng(seed)
+    state, tokens = REMI.grammar.start(), list[int]()
+    family = REMI.vocabulary.family
+    while not state.is_complete:
+        allowed = np.flatnonzero(state.mask())
+        choice = random.choice(np.unique(family[allowed]))
+        if len(tokens) > length:  # make for the end
+            for name in ("EOS", "Bar", "Pitch"):
+                if REMI.vocabulary.number(name) in family[allowed] and not (
+                    name == "Bar" and not state.counters.bar_notes
+                ):
+                    choice = REMI.vocabulary.number(name)
+                    break
+        token = int(random.choice(allowed[family[allowed] == choice]))
+        assert state.advance(token)
+        tokens.append(token)
+    return np.array(tokens, np.uint16)
+
+
+@st.composite
+def scores(draw: st.DrawFn) -> Score:
+    """Any music in 4/4: several tracks, drums among them, notes off the grid, out of range, long, short and doubled."""
+    per_beat = draw(st.sampled_from([24, 96, 100, 480, 960]))
+    count = draw(st.integers(1, 40))
+    integers = lambda low, high: draw(st.lists(st.integers(low, high), min_size=count, max_size=count))  # noqa: E731
+    start = np.array(integers(0, 12 * per_beat))
+    tracks = draw(st.lists(st.booleans(), min_size=1, max_size=3))
+    changes = st.integers(0, 14 * per_beat)
+    chord = st.one_of(st.just(NO_CHORD), st.builds(Chord, st.integers(0, 11), st.sampled_from(QUALITIES)))
+    ticks = sorted(draw(st.sets(changes, max_size=5)))
+    return Score(
+        ticks_per_beat=per_beat,
+        notes=make_notes(
+            start,
+            start + np.array(integers(0, 6 * per_beat)),
+            integers(15, 112),
+            integers(1, 127),
+            [track % len(tracks) for track in integers(0, 2)],
+        ),
+        tracks=tuple(Track(f"track {number}", number, drum) for number, drum in enumerate(tracks)),
+        tempos=make_tempos([(draw(changes), draw(st.floats(1, 400))) for _ in range(draw(st.integers(0, 4)))]),
+        time_signatures=draw(st.sampled_from([(), (TimeSignature(0, 4, 4),)])),
+        chords=tuple(ChordMark(tick, draw(chord)) for tick in ticks),
+    )
