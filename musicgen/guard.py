@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +24,13 @@ from typing import Any, BinaryIO, TypeVar, cast
 from musicgen.errors import UserError
 
 T = TypeVar("T")
+# Paths are set here and not by PYTHONPATH, which would come before the standard library.
+_BOOT = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from musicgen.guard import serve
+serve(sys.argv[2], int(sys.argv[3]))
+"""
 SECONDS = 30.0
 MEGABYTES = 3072
 
@@ -88,14 +97,23 @@ class Guarded:
 
     def _start(self) -> subprocess.Popen[bytes]:
         paths = [path or str(Path.cwd()) for path in sys.path]  # what we can import, the child can
-        return subprocess.Popen(  # noqa: S603  (our own module)
-            [sys.executable, "-m", "musicgen.guard", self.name, str(self.megabytes)],
+        child = subprocess.Popen(  # noqa: S603  (our own module)
+            [sys.executable, "-c", _BOOT, json.dumps(paths), self.name, str(self.megabytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             start_new_session=True,  # Ctrl-C is for the parent, which stops its children
         )
+        try:
+            ready, reason = pickle.load(cast(BinaryIO, child.stdout))  # noqa: S301  (written by our own child)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            ready, reason = False, "it ends at once"
+        if not ready:  # not the fault of any argument
+            child.kill()
+            with child:
+                raise RuntimeError(f"the child process for {self.name} does not start: {reason}")
+        return child
 
     def close(self) -> None:
         """Stop the child, if there is one."""
@@ -142,13 +160,19 @@ def guarded_map(
             child.close()
 
 
-def _serve(name: str, megabytes: int) -> None:
-    """The child: answer calls from standard input until it closes."""
+def serve(name: str, megabytes: int) -> None:
+    """The child: say that it is ready, and answer calls from standard input until it closes."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not be taken for an answer
     _limit_memory(megabytes)
     module, _, function_name = name.partition(":")
-    function = getattr(importlib.import_module(module), function_name)
+    try:
+        function = getattr(importlib.import_module(module), function_name)
+    except Exception:
+        answers.write(pickle.dumps((False, traceback.format_exc())))
+        raise
+    answers.write(pickle.dumps((True, "")))
+    answers.flush()
     while True:
         try:
             arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  (written by our own parent)
@@ -173,10 +197,3 @@ def _limit_memory(megabytes: int) -> None:
         return
     with contextlib.suppress(ValueError, OSError):  # some systems cannot limit it
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-
-
-if __name__ == "__main__":
-    # Under its real name, so that the GuardError of an answer is the one that the parent knows.
-    from musicgen.guard import _serve as serve
-
-    serve(sys.argv[1], int(sys.argv[2]))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +88,20 @@ def test_a_map_that_is_left_early_leaves_no_children() -> None:
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{child}") for child in children):  # noqa: PTH110
         time.sleep(0.05)
     assert not any(os.path.exists(f"/proc/{child}") for child in children)  # noqa: PTH110
+
+
+def test_a_function_that_cannot_be_imported_is_no_fault_of_its_arguments() -> None:
+    call = Guarded(double)
+    call.name = "musicgen.no_such_module:double"
+    with pytest.raises(RuntimeError, match="No module named"):
+        call(1)
+
+
+def test_a_script_beside_a_file_named_like_a_module_of_python_has_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "encodings.py").write_text("raise ImportError")
+    monkeypatch.syspath_prepend(tmp_path)
+    call = Guarded(double)
+    assert call(2) == 4
+    call.close()

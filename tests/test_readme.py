@@ -1,23 +1,37 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from musicgen.data.synthetic import compose
+from musicgen.midi import write_midi
+
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
-FENCED = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-PYTHON = [text for language, text in FENCED if language == "python"]
-COMMANDS = [
-    line for language, text in FENCED if language == "sh" for line in text.splitlines() if line.startswith("musicgen ")
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def fenced(language: str) -> list[Any]:
+    """Blocks of code in a language, with the page and the number of each for a name."""
+    blocks = []
+    for page in PAGES:
+        found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        blocks += [pytest.param(text, id=f"{page.stem}-{number}") for number, text in enumerate(found, 1)]
+    return blocks
+
+
+README = PAGES[0].read_text("utf-8")
 TARGETS = sorted(set(re.findall(r"(?:^ *|`)make ([a-z-]+)", README, re.MULTILINE)))
-LINKS = sorted(set(re.findall(r"\]\((?!https?:)([^)#]+)\)", README)))
+LINKS = sorted(
+    {(page, link) for page in PAGES for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text("utf-8"))}
+)
 
 
 def run(*command: str, cwd: Path) -> None:
@@ -26,20 +40,36 @@ def run(*command: str, cwd: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`."""
+    (tmp_path / "my_midi").mkdir()
+    for seed in range(4):
+        write_midi(compose(seed, 8), tmp_path / "my_midi" / f"song {seed}.mid")
+    return tmp_path
+
+
 def test_there_is_something_of_each_kind() -> None:
-    assert PYTHON
-    assert COMMANDS
+    assert fenced("python")
+    assert fenced("sh")
     assert {"demo", "test"} <= set(TARGETS)
 
 
-@pytest.mark.parametrize("code", PYTHON)
-def test_python_runs(code: str, tmp_path: Path) -> None:
-    run(sys.executable, "-W", "error", "-c", code, cwd=tmp_path)
+@pytest.mark.parametrize("code", fenced("python"))
+def test_python_runs(code: str, desk: Path) -> None:
+    run(sys.executable, "-W", "error", "-c", code, cwd=desk)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command: str, tmp_path: Path) -> None:
-    run(sys.executable, "-m", *shlex.split(command, comments=True), cwd=tmp_path)
+@pytest.mark.parametrize("block", fenced("sh"))
+def test_commands_run_one_after_the_other(block: str, desk: Path) -> None:
+    for line in block.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["musicgen"]:
+            run(sys.executable, "-m", *words, cwd=desk)
+        elif words[:1] == ["python"]:
+            run(sys.executable, str(ROOT / words[1]), *words[2:], cwd=desk)
+        else:
+            assert words[:1] in ([], ["make"]), f"not run by a test: {line}"
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -47,6 +77,16 @@ def test_make_targets_exist(target: str) -> None:
     run("make", "-n", target, cwd=ROOT)
 
 
-@pytest.mark.parametrize("link", LINKS)
-def test_links_lead_somewhere(link: str) -> None:
-    assert (ROOT / link).exists()
+@pytest.mark.parametrize(("page", "link"), LINKS)
+def test_links_lead_somewhere(page: Path, link: str) -> None:
+    assert (page.parent / link).exists()
+
+
+def test_the_page_on_tokens_shows_the_grammar_as_it_is() -> None:
+    document = importlib.util.spec_from_file_location("document_tokens", ROOT / "tools" / "document_tokens.py")
+    assert document
+    assert document.loader
+    module = importlib.util.module_from_spec(document)
+    document.loader.exec_module(module)
+    text = module.PAGE.read_text("utf-8")
+    assert module.page(text) == text, "run python tools/document_tokens.py"

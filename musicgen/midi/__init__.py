@@ -3,6 +3,7 @@
 from musicgen.midi.chord import NO_CHORD, Chord
 from musicgen.midi.read import MidiError, read_midi
 from musicgen.midi.score import ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
+from musicgen.midi.write import write_midi
 
 __all__ = [
     "NO_CHORD",
@@ -15,4 +16,5 @@ __all__ = [
     "make_notes",
     "make_tempos",
     "read_midi",
+    "write_midi",
 ]

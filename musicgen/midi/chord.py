@@ -7,6 +7,7 @@ another bass than it went in with would be worse than one that never had any.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
@@ -52,6 +53,7 @@ class Chord(NamedTuple):
     quality: str
 
     @classmethod
+    @lru_cache(1024)  # a song names the same few chords again and again
     def from_mark(cls, text: str) -> Chord | None:
         """Read `root_quality` or `root_quality_bass`, as in `A_M7_C#` and `N_N_N`; None for any other text."""
         root, _, rest = text.partition("_")

@@ -195,7 +195,7 @@ def _until_struck_again(position: Integers, pitch: Integers) -> Integers:
 
 def _tempos(score: Score, skipped: int, bars: int) -> list[tuple[int, float]]:
     """Ticks and beats a minute of the tempo tokens."""
-    changes: list[tuple[int, float]] = [(0, DEFAULT_BPM), *((int(tick), float(bpm)) for tick, bpm in score.tempos)]
+    changes: list[tuple[int, float]] = [(0, DEFAULT_BPM), *score.tempos.tolist()]
     return _changes(score, ((tick, _nearest_tempo(bpm)) for tick, bpm in changes), skipped, bars)
 
 

@@ -28,7 +28,7 @@ RULES = (
     Rule("start", "Bar", "bar"),
     Rule("bar", "Beat", "beat", LATER),
     Rule("bar", "Bar", "bar", SOUNDED),
-    Rule("bar", "EOS", "end", CLOSING),
+    Rule("bar", "EOS", "ended", CLOSING),
     Rule("beat", "Chord", "chord", OTHER_CHORD),
     Rule("beat", "Tempo", "tempo", OTHER_TEMPO),
     Rule("beat", "Pitch", "pitch", FREE),
@@ -44,7 +44,7 @@ RULES = (
     Rule("note", "Pitch", "pitch", FREE),
     Rule("note", "Beat", "beat", LATER),
     Rule("note", "Bar", "bar", SOUNDED),
-    Rule("end", "PAD", "end"),
+    Rule("ended", "PAD", "ended"),
 )
 
 
@@ -112,4 +112,4 @@ CONDITIONS: dict[str, Any] = {
 
 def remi_grammar(vocabulary: Vocabulary) -> Grammar[Place]:
     """The grammar of REMI over its vocabulary."""
-    return Grammar(vocabulary, RULES, CONDITIONS, Place, end="end")
+    return Grammar(vocabulary, RULES, CONDITIONS, Place, end="ended")

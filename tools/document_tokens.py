@@ -1,0 +1,51 @@
+"""Writes the grammar of the tokens into docs/tokens.md, between the comments that name it.
+
+python tools/document_tokens.py
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from musicgen.tokens import Remi
+
+PAGE = Path(__file__).parents[1] / "docs" / "tokens.md"
+BLOCK = re.compile(r"(<!-- (vocabulary|diagram|rules) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def vocabulary() -> str:
+    """Families, how many tokens each has, and which."""
+    words = Remi().vocabulary
+    lines = ["| family | tokens | from | to | ids |", "|---|---|---|---|---|"]
+    for family, ids in words.ids.items():
+        names = f"`{words.names[ids.start]}` | `{words.names[ids.stop - 1]}`"
+        lines.append(f"| {family} | {len(ids)} | {names} | {ids.start}–{ids.stop - 1} |")
+    return "\n".join([*lines, f"| all | {len(words)} | | | |"])
+
+
+def diagram() -> str:
+    """The grammar as a picture that code hosts draw."""
+    return f"```mermaid\n{Remi().grammar.diagram()}\n```"
+
+
+def rules() -> str:
+    """The grammar as a table: a line for each state."""
+    grammar = Remi().grammar
+    lines = ["| after | may follow |", "|---|---|"]
+    for state, choices in grammar.table.items():
+        follow = [f"{family} ({rule.condition})" if rule.condition else family for family, rule in choices.items()]
+        lines.append(f"| {state} | {'; '.join(follow)} |")
+    return "\n".join(lines)
+
+
+BLOCKS = {"vocabulary": vocabulary, "diagram": diagram, "rules": rules}
+
+
+def page(text: str) -> str:
+    """The page with the blocks as they are now."""
+    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[2]]()}\n\n{match[3]}", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), encoding="utf-8")
