@@ -4,11 +4,15 @@ torch's CPU dropout draws a float for every number, by itself a seventh of a ste
 it for the backward pass. Here one 64-bit random integer serves four numbers and what is kept is two bytes each, or
 nothing at all after a ReLU: a unit passed exactly where the output is positive.
 
-The rate is met to one part in 65 536. Masks come from torch's global generator, so `torch.manual_seed` rules them.
+The rate is met to one part in 65 536.
+
+The hard choice: a mask is a function of the draw, the place in the model and the row of the batch, like all noise.
+However many processes share a batch, and whichever step a run is resumed at, each row meets the same masks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,27 +20,58 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from musicgen.spe.draw import Draw, Stream, address
 
-def dropout(tensor: Tensor, rate: float, training: bool) -> Tensor:
-    """Zero a share `rate` of the numbers and scale the others to keep the mean."""
-    if not training or rate == 0:
+
+@dataclass(frozen=True)
+class DropoutNoise:
+    """The masks of one training step.
+
+    Attributes:
+        rate: The share of numbers that are zeroed.
+        draw: The step's noise.
+        first_row: Which row of the whole batch the first row here is.
+    """
+
+    rate: float
+    draw: Draw
+    first_row: int = 0
+
+    def chances(self, site: int, like: Tensor) -> Tensor:
+        """A random number from −2¹⁵ to 2¹⁵−1 for every number of `like`, two bytes each.
+
+        Args:
+            site: Which dropout of the model this is.
+            like: `(batch, ...)`.
+        """
+        batch, numbers = like.shape[0], like[0].numel()
+        words = torch.empty(batch, (numbers + 3) // 4, dtype=torch.int64, device=like.device)
+        for row in range(batch):
+            key = (self.draw.seed, Stream.DROPOUT, site, self.first_row + row)
+            words[row].random_(-(1 << 63), None, generator=address(*key, device=like.device))
+        return words.view(torch.int16)[:, :numbers].reshape(like.shape)
+
+
+def dropout(tensor: Tensor, noise: DropoutNoise | None, site: int) -> Tensor:
+    """Zero a share of the numbers and scale the others to keep the mean; nothing, if there is no noise.
+
+    Args:
+        tensor: `(batch, ...)`.
+        noise: The step's masks.
+        site: Which dropout of the model this is.
+    """
+    if noise is None:
         return tensor
-    result: Tensor = _Dropout.apply(tensor, rate)
+    result: Tensor = _Dropout.apply(tensor, noise.chances(site, tensor), noise.rate)
     return result
 
 
-def relu_dropout(tensor: Tensor, rate: float, training: bool) -> Tensor:
+def relu_dropout(tensor: Tensor, noise: DropoutNoise | None, site: int) -> Tensor:
     """`dropout(relu(tensor))`."""
-    if not training or rate == 0:
+    if noise is None:
         return F.relu(tensor)
-    result: Tensor = _ReluDropout.apply(tensor, rate)
+    result: Tensor = _ReluDropout.apply(tensor, noise.chances(site, tensor), noise.rate)
     return result
-
-
-def _chances(like: Tensor) -> Tensor:
-    """A random number from −2¹⁵ to 2¹⁵−1 for every number of `like`, two bytes each."""
-    words = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(1 << 63), None)
-    return words.view(torch.int16)[: like.numel()].view(like.shape)
 
 
 def _keep(tensor: Tensor, chances: Tensor, rate: float) -> Tensor:
@@ -50,29 +85,28 @@ def _keep(tensor: Tensor, chances: Tensor, rate: float) -> Tensor:
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, rate: float) -> Tensor:
-        chances = _chances(tensor)
+    def forward(ctx: Any, tensor: Tensor, chances: Tensor, rate: float) -> Tensor:
         ctx.save_for_backward(chances)
         ctx.rate = rate
         return _keep(tensor, chances, rate)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (chances,) = ctx.saved_tensors
-        return _keep(gradient, chances, ctx.rate), None
+        return _keep(gradient, chances, ctx.rate), None, None
 
 
 class _ReluDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, rate: float) -> Tensor:
-        output = _keep(tensor, _chances(tensor), rate).clamp_min_(0.0)
+    def forward(ctx: Any, tensor: Tensor, chances: Tensor, rate: float) -> Tensor:
+        output = _keep(tensor, chances, rate).clamp_min_(0.0)
         ctx.save_for_backward(output)
         ctx.rate = rate
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (output,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(gradient, output, 0.0).mul_(1 / (1 - ctx.rate)), None
+        return torch.ops.aten.threshold_backward(gradient, output, 0.0).mul_(1 / (1 - ctx.rate)), None, None

@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, Backend, Decay, FeatureMap, causal_attention
 from musicgen.model.config import PerformerConfig
-from musicgen.model.dropout import dropout, relu_dropout
+from musicgen.model.dropout import DropoutNoise, dropout, relu_dropout
 from musicgen.model.encoding import Encoder
+
+SITES = 3
+"""Dropouts in a layer."""
 
 
 class PerformerLayer(nn.Module):
@@ -26,7 +29,6 @@ class PerformerLayer(nn.Module):
         super().__init__()
         self.index = index
         self.heads = config.num_heads
-        self.dropout = config.dropout
         self.project_queries_keys = nn.Linear(config.d_model, 2 * config.d_model)
         self.project_values = nn.Linear(config.d_model, config.d_model)
         self.project_out = nn.Linear(config.d_model, config.d_model)
@@ -45,7 +47,7 @@ class PerformerLayer(nn.Module):
         features: FeatureMap,
         state: AttentionState | None,
         backend: Backend,
-        training: bool,
+        noise: DropoutNoise | None,
     ) -> tuple[Tensor, AttentionState]:
         """Run the layer.
 
@@ -55,15 +57,16 @@ class PerformerLayer(nn.Module):
             features: This layer's feature map.
             state: What attention remembers of earlier tokens.
             backend: How attention is computed.
-            training: Whether dropout is on.
+            noise: Of dropout; None for none.
 
         Returns:
             The new hidden states and the state after them.
         """
         attended, state = self._attend(hidden, encoder, features, state, backend)
-        hidden = self.norm_attention(hidden + dropout(self.project_out(attended), self.dropout, training))
-        expanded = relu_dropout(self.expand(hidden), self.dropout, training)
-        return self.norm_feedforward(hidden + dropout(self.contract(expanded), self.dropout, training)), state
+        site = SITES * self.index + 1  # the first of the model is that of the embeddings
+        hidden = self.norm_attention(hidden + dropout(self.project_out(attended), noise, site))
+        expanded = relu_dropout(self.expand(hidden), noise, site + 1)
+        return self.norm_feedforward(hidden + dropout(self.contract(expanded), noise, site + 2)), state
 
     def _attend(
         self,

@@ -1,6 +1,6 @@
 """The Performer language model: tokens in, logits out, in parallel or one token at a time.
 
-The hard choice: nothing random happens inside the model (dropout apart). All noise is in a `Draw` that the caller
+The hard choice: nothing random happens inside the model, dropout included. All noise is in a `Draw` that the caller
 holds, so the same draw gives the same function whether tokens come all at once (`forward`), in chunks
 (`prefill`) or one by one (`step`), today or after a restart.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, Backend, FeatureMap, feature_map
 from musicgen.model.config import PerformerConfig
-from musicgen.model.dropout import dropout
+from musicgen.model.dropout import DropoutNoise, dropout
 from musicgen.model.encoding import Encoder, PositionalEncoding, StreamingEncoding, sinusoids
 from musicgen.model.layers import PerformerLayer
 from musicgen.model.state import State
@@ -67,13 +67,14 @@ class PerformerLM(nn.Module):
         realizations = self.config.num_realizations if num_realizations is None else num_realizations
         return Draw(seed, realizations, self.config.noise, feature_seed)
 
-    def forward(self, tokens: Tensor, draw: Draw, positions: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, draw: Draw, positions: Tensor | None = None, first_row: int = 0) -> Tensor:
         """Logits of every next token, in parallel.
 
         Args:
             tokens: `(batch, length)` ids.
             draw: The noise.
             positions: `(length,)`; by default 0, 1, 2, …
+            first_row: Which row of a larger batch the first row here is: each has dropout of its own in training.
 
         Returns:
             `(batch, length, vocab_size)`.
@@ -81,9 +82,10 @@ class PerformerLM(nn.Module):
         if positions is None:
             positions = torch.arange(tokens.shape[1])
         encoder = self.encoding.encoder(draw, positions, self.embedding.weight)
-        hidden = self._embed(tokens, positions, self.training)
+        noise = DropoutNoise(self.config.dropout, draw, first_row) if self.training and self.config.dropout else None
+        hidden = self._embed(tokens, positions, noise)
         for layer, features in zip(self.layers, self._feature_maps(draw), strict=True):
-            hidden, _ = layer(hidden, encoder, features, None, self.backend, self.training)
+            hidden, _ = layer(hidden, encoder, features, None, self.backend, noise)
         return cast(Tensor, self.output(hidden))
 
     def init_state(self, draw: Draw, batch_size: int = 1) -> State:
@@ -149,10 +151,10 @@ class PerformerLM(nn.Module):
         """How many parameters are trained."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
-    def _embed(self, tokens: Tensor, positions: Tensor, training: bool) -> Tensor:
+    def _embed(self, tokens: Tensor, positions: Tensor, noise: DropoutNoise | None) -> Tensor:
         """Scaled embeddings with dropout; then, for `ape`, sinusoids. `(batch, length, d_model)`."""
         hidden = self.embedding(tokens) * math.sqrt(self.config.d_model)
-        hidden = dropout(hidden, self.config.dropout, training)
+        hidden = dropout(hidden, noise, site=0)
         if self.config.pe == "ape":
             hidden = hidden + sinusoids(positions, self.config.d_model).to(hidden)
         return hidden
@@ -166,10 +168,10 @@ class PerformerLM(nn.Module):
         realization: Realization,
         backend: Backend,
     ) -> tuple[Tensor, tuple[AttentionState, ...]]:
-        hidden = self._embed(tokens, positions, training=False)
+        hidden = self._embed(tokens, positions, None)
         layers = []
         for layer, features, before in zip(self.layers, realization.features, state.layers, strict=True):
-            hidden, after = layer(hidden, encoder, features, before, backend, False)
+            hidden, after = layer(hidden, encoder, features, before, backend, None)
             layers.append(after)
         return self.output(hidden), tuple(layers)
 

@@ -31,6 +31,7 @@ class Stream(IntEnum):
     GATE = 1
     FEATURES = 2
     CHILD = 3
+    DROPOUT = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,10 +105,10 @@ class Draw:
         return address(seed, Stream.FEATURES, layer)
 
 
-def address(*key: int) -> torch.Generator:
-    """A generator whose numbers are a function of the integers in `key` and of nothing else."""
+def address(*key: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator whose numbers are a function of the integers in `key` (and of the kind of device) alone."""
     digest = hashlib.blake2b(repr(tuple(int(part) for part in key)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little", signed=True))
+    return torch.Generator(device).manual_seed(int.from_bytes(digest, "little", signed=True))
 
 
 def uniform_rotations(noise: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from musicgen.errors import UserError
 from musicgen.model import PerformerConfig, PerformerLM, State
+from musicgen.model.dropout import DropoutNoise, dropout, relu_dropout
+from musicgen.spe import Draw
 
 TINY = PerformerConfig(
     vocab_size=13,
@@ -265,18 +267,34 @@ def test_any_shape_streams_as_it_runs(
 
 
 def test_dropout_meets_its_rate_keeps_the_mean_and_trains_what_it_kept() -> None:
-    from musicgen.model.dropout import dropout, relu_dropout
-
-    tensor = torch.ones(1_000_003, requires_grad=True)  # not a multiple of four
+    noise = DropoutNoise(0.1, Draw(0, 1))
+    tensor = torch.ones(3, 333_331, requires_grad=True)  # not a multiple of four
     for function in (dropout, relu_dropout):
-        output = function(tensor, 0.1, True)
+        output = function(tensor, noise, 0)
         (gradient,) = torch.autograd.grad(output.sum(), tensor)
         assert torch.equal(gradient, output)
         assert (output == 0).float().mean().item() == pytest.approx(0.1, abs=0.002)
         assert output.mean().item() == pytest.approx(1.0, abs=0.002)
-        assert torch.equal(function(tensor, 0.1, False), tensor)
-    negative = relu_dropout(-tensor, 0.1, True)
+        assert torch.equal(function(tensor, None, 0), tensor)
+    negative = relu_dropout(-tensor, noise, 0)
     assert (negative == 0).all()
+
+
+def test_dropout_is_that_of_the_draw_the_site_and_the_row() -> None:
+    noise, like = DropoutNoise(0.5, Draw(3, 1)), torch.empty(4, 5, 7)
+    masks = noise.chances(2, like)
+    assert torch.equal(DropoutNoise(0.5, Draw(3, 1), first_row=1).chances(2, like[1:]), masks[1:])
+    others = [noise.chances(1, like), DropoutNoise(0.5, Draw(4, 1)).chances(2, like), masks.roll(1, 0)]
+    assert not any(torch.equal(other, masks) for other in others)
+
+
+@pytest.mark.parametrize("pe", ["ape", "sine"])
+def test_a_batch_in_parts_is_trained_as_the_whole(pe: str) -> None:
+    model = make(pe=pe, dropout=0.3).train()
+    tokens, draw = tokens_for(5, 20), model.draw(0)
+    whole = model(tokens, draw)
+    parts = [model(tokens[rows], draw, first_row=rows.start) for rows in (slice(0, 2), slice(2, 5))]
+    torch.testing.assert_close(torch.cat(parts), whole)
 
 
 def test_dropout_is_on_in_training_and_never_in_streaming() -> None:
@@ -284,8 +302,10 @@ def test_dropout_is_on_in_training_and_never_in_streaming() -> None:
     tokens = tokens_for(1, 20)
     draw = model.draw(0)
     with torch.no_grad():
-        assert not torch.equal(model(tokens, draw), model(tokens, draw))
+        noisy = model(tokens, draw)
+        assert torch.equal(model(tokens, draw), noisy)
         quiet = model.eval()(tokens, draw)
+    assert not torch.allclose(noisy, quiet)
     model.train()
     torch.testing.assert_close(model.prefill(tokens, model.init_state(draw))[0], quiet, rtol=1e-3, atol=1e-4)
 
