@@ -8,13 +8,14 @@ at any moment, and whatever fails, there is the old file or the new one and neve
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from musicgen.errors import UserError
 
@@ -80,15 +81,18 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     staging = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left_over in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
-            if not _is_running(left_over):
-                shutil.rmtree(left_over, ignore_errors=True)
+        _clear_up_after_the_dead(target)
         staging.mkdir()
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{path}: cannot be written (what should be a folder above it is a file)") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     try:
         yield staging
-        _put_in_place(staging, target)
+        try:
+            _put_in_place(staging, target)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -100,23 +104,42 @@ def _put_in_place(staging: Path, target: Path) -> None:
         target.rename(old)
     try:
         staging.rename(target)
-    except OSError:
+    except BaseException:  # an interrupt too
         if old.exists():
             old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _is_running(staging: Path) -> bool:
-    """Whether the process that has its number in a staging folder's name lives, and is not this one."""
-    numbers = [part for part in staging.name.split(".") if part.isdigit()]
-    number = int(numbers[-1]) if numbers else 0
-    if number in (0, os.getpid()):
+def _clear_up_after_the_dead(target: Path) -> None:
+    """Remove what killed processes left beside a folder; put the folder back if one died while replacing it."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.(\d+)(\.old)?\.partial")
+    for path in sorted(target.parent.iterdir()):
+        match = ours.fullmatch(path.name)
+        if match is None or _is_running(int(match[1])):
+            continue
+        if match[2] and not target.exists():
+            path.rename(target)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Whether a process lives, and is not this one."""
+    if process == os.getpid():
         return False
     try:
-        os.kill(number, 0)
-    except ProcessLookupError:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:  # it is somebody else's
         return True
     return True
+
+
+def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:
+    """What is at a path; None for nothing, and for what may not be looked at."""
+    try:
+        return "folder" if path.is_dir() else "file" if path.is_file() else "other" if path.exists() else None
+    except OSError:  # a name that is too long, or a folder that may not be opened
+        return None

@@ -1,15 +1,17 @@
-"""A file is written whole or not at all."""
+"""A file, or a folder, is written whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_write
+from musicgen.files import atomic_folder, atomic_write
 
 
 @pytest.fixture
@@ -127,3 +129,123 @@ def test_a_file_has_the_permissions_that_others_have(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"")
     atomic_write(tmp_path / "ours", b"")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {item.relative_to(folder).as_posix(): item.read_bytes() for item in folder.rglob("*") if item.is_file()}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A folder that is there already, beside another that is nobody's business."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "old").write_bytes(b"old")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_bytes(b"kept")
+    return tmp_path / "corpus"
+
+
+def test_a_folder_appears_whole_at_the_end_in_the_place_of_the_old(target: Path) -> None:
+    with atomic_folder(target) as staging:
+        (staging / "new").write_bytes(b"new")
+        (staging / "deep").mkdir()
+        (staging / "deep" / "er").write_bytes(b"too")
+        assert tree(target) == {"old": b"old"}
+        assert staging.parent == target.parent
+    assert tree(target.parent) == {"corpus/new": b"new", "corpus/deep/er": b"too", "other/file": b"kept"}
+    assert sorted(item.name for item in target.parent.iterdir()) == ["corpus", "other"]
+
+
+def test_a_folder_in_folders_that_are_not_there_is_made(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "a" / "b" / "c") as staging:
+        (staging / "new").write_bytes(b"new")
+    assert tree(tmp_path) == {"a/b/c/new": b"new"}
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), UserError("bad input"), ValueError("a bug"), OSError(28, "full")]
+)
+def test_a_failure_while_a_folder_is_written_passes_and_leaves_the_old_one_and_nothing_else(
+    error: BaseException, target: Path
+) -> None:
+    with pytest.raises(type(error)), atomic_folder(target) as staging:
+        write_and_fail(staging, error)
+    assert tree(target.parent) == {"corpus/old": b"old", "other/file": b"kept"}
+    assert sorted(item.name for item in target.parent.iterdir()) == ["corpus", "other"]
+
+
+def write_and_fail(staging: Path, error: BaseException) -> NoReturn:
+    (staging / "new").write_bytes(b"new")
+    raise error
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("error", [OSError(16, "Device or resource busy"), KeyboardInterrupt()])
+def test_a_failure_to_put_a_folder_in_its_place_leaves_the_old_one_and_nothing_else(
+    error: BaseException, number: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, calls = Path.rename, list[Path]()
+
+    def failing(self: Path, to: Path) -> Path:
+        calls.append(self)
+        if len(calls) == number:
+            raise error
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    expected = UserError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as caught, atomic_folder(target) as staging:
+        (staging / "new").write_bytes(b"new")
+    if expected is UserError:
+        assert str(caught.value) == f"{target}: cannot be written (Device or resource busy)"
+    assert tree(target.parent) == {"corpus/old": b"old", "other/file": b"kept"}
+    assert sorted(item.name for item in target.parent.iterdir()) == ["corpus", "other"]
+
+
+def test_what_a_dead_process_left_is_removed_and_what_others_write_is_not(target: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for name in (f".corpus.{dead.pid}.partial", f".corpus.{dead.pid}.old.partial", ".corpus.1.partial"):
+        (target.parent / name).mkdir()
+        (target.parent / name / "part").write_bytes(b"part")
+    for name in (f".other.{dead.pid}.partial", ".corpus.partial", "corpus.2.partial", ".corpusx.3.partial"):
+        (target.parent / name).mkdir()
+    with atomic_folder(target) as staging:
+        (staging / "new").write_bytes(b"new")
+    assert sorted(item.name for item in target.parent.iterdir()) == [
+        ".corpus.1.partial",  # the first process of all is always there
+        ".corpus.partial",
+        ".corpusx.3.partial",
+        f".other.{dead.pid}.partial",
+        "corpus",
+        "corpus.2.partial",
+        "other",
+    ]
+
+
+@pytest.mark.parametrize("name", ["[a-z]*", "a.1234", "ü b", "*"])
+def test_the_name_of_a_folder_is_no_pattern(name: str, tmp_path: Path) -> None:
+    others = [tmp_path / f".{other}.99999999.partial" for other in ("b", "abc", "a")]
+    for other in others:
+        other.mkdir()
+    with atomic_folder(tmp_path / name) as staging:
+        (staging / "new").write_bytes(b"new")
+    assert tree(tmp_path) == {f"{name}/new": b"new"}
+    assert all(other.exists() for other in others)
+
+
+def test_a_folder_where_none_can_be_made_is_a_user_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "file" / "corpus", Path("/proc/corpus"), tmp_path / ("x" * 250)):
+        with pytest.raises(UserError, match="cannot be written"), atomic_folder(path):
+            pytest.fail("there is nowhere to write to")
+    assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_link_to_a_folder_stays_a_link(target: Path) -> None:
+    link = target.with_name("link")
+    link.symlink_to(target)
+    with atomic_folder(link) as staging:
+        (staging / "new").write_bytes(b"new")
+    assert link.is_symlink()
+    assert tree(target) == {"new": b"new"}

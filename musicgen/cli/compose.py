@@ -8,7 +8,7 @@ change a value, not add or remove a key, because a key that no code reads is a m
 from __future__ import annotations
 
 import difflib
-import re
+import functools
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -37,9 +37,12 @@ def groups(root: str) -> dict[str, dict[str, str]]:
     """The config groups of a root file: group to option to what the option's file says of itself."""
     defaults = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8")).get("defaults", [])
     names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
-    return {
-        name: {file.stem: _title(file) for file in sorted((config_folder() / name).glob("*.yaml"))} for name in names
-    }
+    return {name: _options(config_folder() / name) for name in names}
+
+
+def _options(folder: Path) -> dict[str, str]:
+    files = sorted(folder.rglob("*.yaml"))
+    return {file.relative_to(folder).with_suffix("").as_posix(): _title(file) for file in files}
 
 
 def compose(root: str, overrides: list[str], paths: Collection[str] = ()) -> dict[str, Any]:
@@ -51,13 +54,18 @@ def compose(root: str, overrides: list[str], paths: Collection[str] = ()) -> dic
         paths: Keys that take a path, which may hold any character: Hydra's own syntax is not looked for in it.
     """
     choices = [override for override in overrides if _is_choice(root, override)]
-    overrides = [_quoted(override) if override.partition("=")[0] in paths else override for override in overrides]
+    literal = dict(override.split("=", 1) for override in overrides if override.partition("=")[0] in paths)
+    overrides = [override for override in overrides if override.partition("=")[0] not in paths]
     try:
         with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
             config = hydra.compose(root, overrides)
-        return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+        values = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise UserError(_sentence(error, root, choices)) from None
+    for key, value in literal.items():
+        *parents, name = key.split(".")
+        functools.reduce(dict.__getitem__, parents, values)[name] = None if value in ("", "null") else value
+    return values
 
 
 def configure(root: str, about: str, arguments: list[str], paths: Collection[str] = ()) -> dict[str, Any] | None:
@@ -98,19 +106,9 @@ def _is_choice(root: str, override: str) -> bool:
     if not equals or not key or key[0] in "+~-":  # + and ~ are Hydra's signs for adding and removing keys
         raise UserError(f"cannot read {override!r}: write key=value (see `musicgen {root} --help`)")
     options = groups(root).get(key)
-    if options is not None and value not in options:
+    if options is not None and value not in (*options, "null"):
         raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options)}")
     return options is not None
-
-
-def _quoted(override: str) -> str:
-    """An argument whose value stands for itself; `null` and nothing still unset a key."""
-    key, _, value = override.partition("=")
-    if value in ("", "null"):
-        return override
-    # A backslash is itself, except before what ends a text or begins a reference.
-    literal = re.sub(r"(\\+)(?=$|'|\$\{)", r"\1\1", value).replace("'", r"\'").replace("${", r"\${")
-    return f"{key}='{literal}'"
 
 
 def _sentence(error: Exception, root: str, choices: list[str]) -> str:
@@ -150,8 +148,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _title(file: Path) -> str:
-    """The first line of a config file, which is a comment."""
-    return file.read_text("utf-8").split("\n")[0].lstrip("# ")
+    """The first line of a config file, which is a comment; the second, if the first is for Hydra."""
+    lines = [line.lstrip("# ") for line in file.read_text("utf-8").split("\n")]
+    return lines[1] if lines[0].startswith("@") else lines[0]
 
 
 def _list_groups(root: str) -> str:
@@ -159,4 +158,4 @@ def _list_groups(root: str) -> str:
     for group, options in groups(root).items():
         width = max(map(len, options))
         lines += [f"{group}=", *(f"  {option:{width}}  {title}" for option, title in options.items())]
-    return "\n".join([*lines, "", f"`musicgen {root} --cfg` prints every key and its value."])
+    return "\n".join([*lines, *([""] if lines else []), f"`musicgen {root} --cfg` prints every key and its value."])

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from musicgen.cli.compose import configure
+from musicgen.cli.typed import build
 from musicgen.errors import UserError
+
+if TYPE_CHECKING:
+    from musicgen.data.corpus import Song
+    from musicgen.data.prepare import Encoded
 
 ABOUT = """\
 usage: musicgen prepare input=DIR output=DIR [key=value ...]
@@ -36,50 +41,32 @@ keys:
 
 example: musicgen prepare input=my_midi output=corpus
 """
-SOURCES = ("pop_piano", "synthetic")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PrepareConfig:
-    """What `conf/prepare.yaml` holds."""
+    """What `conf/prepare.yaml` holds, key by key."""
 
-    source: str
+    source: Literal["pop_piano", "synthetic"]
     input: Path | None
     output: Path | None
-    layout: str
+    layout: Literal["auto", "pop909", "pop1k7", "folder"]
     splits: Path | None
     seed: int
-    workers: int
+    workers: int | None
     overwrite: bool
     songs: int
     bars: int
     verify: Path | None
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> PrepareConfig:
-        """Check what was given.
-
-        Raises:
-            UserError: A value that a key cannot take.
-        """
-        checked = dict(values)
-        checked["workers"] = os.cpu_count() or 1 if values["workers"] is None else values["workers"]
-        for item in fields(cls):
-            value = checked[item.name]
-            if item.type == "Path | None":
-                checked[item.name] = None if value in (None, "") else Path(str(value)).expanduser()
-            elif item.type == "int" and (not isinstance(value, int) or isinstance(value, bool)):
-                raise UserError(f"{item.name}={value}: takes a whole number")
-            elif item.type == "bool" and not isinstance(value, bool):
-                raise UserError(f"{item.name}={value}: takes true or false")
-        config = cls(**checked)
+    def __post_init__(self) -> None:
         for name in ("workers", "songs", "bars"):
-            if getattr(config, name) < 1:
-                raise UserError(f"{name}={getattr(config, name)}: takes a number from 1 on")
-        if config.source not in SOURCES:
-            raise UserError(f"source={config.source}: choose from {', '.join(SOURCES)}")
-        return config
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value}: takes a number from 1 on")
+        if self.seed < 0:
+            raise ValueError(f"seed={self.seed}: takes a number from 0 on")
 
 
 def run(arguments: list[str]) -> int:
@@ -87,7 +74,7 @@ def run(arguments: list[str]) -> int:
     composed = configure("prepare", ABOUT, arguments, paths=("input", "output", "splits", "verify"))
     if composed is None:
         return 0
-    config = PrepareConfig.from_dict(composed)
+    config = build(PrepareConfig, composed)
     if config.verify is not None:
         check(config.verify, config)
     else:
@@ -97,40 +84,57 @@ def run(arguments: list[str]) -> int:
 
 def prepare(config: PrepareConfig) -> None:
     """Make the corpus and say what is in it."""
-    from musicgen.data.corpus import MANIFEST, Corpus
+    from musicgen.data.corpus import Corpus
     from musicgen.data.layouts import find_songs
     from musicgen.data.prepare import compose_songs, encode_files, gather, write_corpus
     from musicgen.data.split import read_lists
     from musicgen.data.summary import PICTURE, draw_summary, summarise
     from musicgen.files import atomic_folder
 
-    output = _required(config, "output")
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        if not (output / MANIFEST).is_file():
-            raise UserError(f"output={output}: holds something else than a prepared corpus; choose another folder")
-        if not config.overwrite:
-            raise UserError(f"output={output}: holds a prepared corpus already; overwrite=true makes it anew")
+    given = _required(config, "output")
+    output = given.resolve()  # what comes to be there is another folder, even if we are in it
+    check_output(given, output, config.overwrite)
     about: dict[str, Any] = {"source": config.source}
     lists: dict[str, str] | None = None
+    if config.source == "synthetic":
+        about |= {"songs": config.songs, "bars": config.bars}
+        results: Iterable[Encoded | Song] = compose_songs(config.songs, config.bars, config.seed)
+        total = config.songs
+    else:
+        source = _required(config, "input")
+        layout, paths = find_songs(source, config.layout)
+        lists = None if config.splits is None else read_lists(config.splits, paths)
+        about |= {"layout": layout, "given_splits": lists is not None}
+        results = encode_files(source, paths, layout, min(_workers(config), len(paths)))
+        total = len(paths)
     with atomic_folder(output) as folder:
-        if config.source == "synthetic":
-            about |= {"songs": config.songs, "bars": config.bars}
-            corpus = gather(
-                _progress(compose_songs(config.songs, config.bars, config.seed), config.songs), config.seed, None, about
-            )
-        else:
-            source = _required(config, "input")
-            layout, paths = find_songs(source, config.layout)
-            lists = None if config.splits is None else read_lists(config.splits, paths)
-            about |= {"layout": layout, "given_splits": lists is not None}
-            results = encode_files(source, paths, layout, min(config.workers, len(paths)))
-            corpus = gather(_progress(results, len(paths)), config.seed, lists, about)
+        corpus = gather(_progress(results, total), config.seed, lists, about)
         if not corpus.songs():
             raise UserError(f"no song could be kept:\n{summarise(corpus)}")
         write_corpus(corpus, folder)
         draw_summary(corpus, folder / PICTURE)
     print(summarise(Corpus.open(output)))
-    print(f"\nthe corpus is in {output}; {output / PICTURE} shows it")
+    print(f"\nthe corpus is in {given}; {given / PICTURE} shows it")
+
+
+def check_output(given: Path, output: Path, overwrite: bool) -> None:
+    """See that nothing is at the output but, if it may be overwritten, a corpus and nothing else.
+
+    Raises:
+        UserError: Something is.
+    """
+    from musicgen.data.corpus import HASHED, MANIFEST
+    from musicgen.data.summary import PICTURE
+    from musicgen.files import kind_of
+
+    kind = kind_of(output)
+    if kind in ("file", "other"):
+        raise UserError(f"output={given}: exists and is not a folder; choose another name")
+    found = {path.name for path in output.iterdir()} if kind == "folder" else set()
+    if found and (MANIFEST not in found or found - {MANIFEST, PICTURE, *HASHED}):
+        raise UserError(f"output={given}: holds other things than a prepared corpus; choose another folder")
+    if found and not overwrite:
+        raise UserError(f"output={given}: holds a prepared corpus already; overwrite=true makes it anew")
 
 
 def check(folder: Path, config: PrepareConfig) -> None:
@@ -142,7 +146,7 @@ def check(folder: Path, config: PrepareConfig) -> None:
     from musicgen.data.corpus import Corpus
     from musicgen.data.verify import verify
 
-    problems = verify(folder, config.input, config.workers, _progress)
+    problems = verify(folder, config.input, _workers(config), _progress)
     if problems:
         shown = "\n".join(f"  {problem}" for problem in problems[:20])
         more = f"\n  and {len(problems) - 20:,} more" if len(problems) > 20 else ""
@@ -150,6 +154,10 @@ def check(folder: Path, config: PrepareConfig) -> None:
     corpus = Corpus.open(folder)
     source = " source files," if config.input is not None else ""
     print(f"{folder}: {len(corpus.songs()):,} songs are as they were prepared (hashes,{source} grammar, splits)")
+
+
+def _workers(config: PrepareConfig) -> int:
+    return config.workers or os.cpu_count() or 1
 
 
 def _required(config: PrepareConfig, name: str) -> Path:

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from musicgen.errors import UserError
+from musicgen.files import kind_of
 from musicgen.tokens import Remi, Tokens
 from musicgen.tokens.tokenizer import FILE as TOKENIZER
 from musicgen.tokens.tokenizer import load_tokenizer
@@ -58,9 +60,23 @@ class Song:
     group: str | None = None
     quantised: dict[str, int] | None = None
 
+    @classmethod
+    def from_json(cls, line: str) -> Song:
+        """The record that a line holds.
+
+        Raises:
+            ValueError: It holds none.
+            TypeError: It holds other keys.
+        """
+        song = cls(**json.loads(line))
+        numbers_fit = all(type(number) is int and number >= 0 for number in (song.offset, song.tokens))
+        if not numbers_fit or not isinstance(song.path, str) or not isinstance(song.split, (str, type(None))):
+            raise ValueError(line)
+        return song
+
     def to_json(self) -> str:
-        """The line."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        """The line, in ASCII: a file may have any name, and some letters end a line."""
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -99,14 +115,14 @@ class Corpus:
         folder = Path(folder)
         about = read_manifest(folder)
         try:
-            index = tuple(Song(**json.loads(line)) for line in (folder / INDEX).read_text("utf-8").splitlines())
+            index = tuple(map(Song.from_json, (folder / INDEX).read_text("utf-8").splitlines()))
         except OSError as error:
             raise UserError(f"{folder / INDEX}: {error.strerror}") from None
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise UserError(f"{folder / INDEX}: not an index of this version of musicgen; prepare it again") from None
         try:
-            tokens = np.load(folder / TOKENS, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            tokens = np.lib.format.open_memmap(folder / TOKENS, mode="r")
+        except (OSError, ValueError, EOFError, SyntaxError, TokenError):  # numpy reads a header as if it were Python
             raise UserError(f"{folder / TOKENS}: missing or not an array of tokens; prepare it again") from None
         corpus = cls(tokens, index, load_tokenizer(folder), about)
         ends = [song.offset + song.tokens for song in corpus.songs()]
@@ -122,11 +138,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         UserError: The folder is not a prepared corpus.
     """
     path = folder / MANIFEST
-    if not path.is_file():
+    if kind_of(path) != "file":
         raise UserError(f"{folder}: not a prepared corpus (it has no {MANIFEST}); `musicgen prepare` makes one")
     try:
         about = json.loads(path.read_text("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: not JSON; prepare the corpus again") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(f"{path}: not a corpus of format {FORMAT}; prepare it again")

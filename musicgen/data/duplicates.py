@@ -86,14 +86,17 @@ def _candidates(sketches: Sequence[Sketch]) -> set[tuple[int, int]]:
         return set()
     hashes = np.concatenate(list(sketches))
     songs = np.repeat(np.arange(len(sketches)), [len(item) for item in sketches])
-    order = np.lexsort((songs, hashes))
+    # Twins stand side by side among the owners of a hash, so that they are compared however common it is.
+    kinds = {item.tobytes(): number for number, item in enumerate(sketches)}
+    twins = np.array([kinds[item.tobytes()] for item in sketches])
+    order = np.lexsort((songs, twins[songs], hashes))
     hashes, songs = hashes[order], songs[order]
     borders = np.flatnonzero(np.diff(hashes)) + 1
     shared: dict[tuple[int, int], int] = defaultdict(int)
     for owners in np.split(songs, borders):
         if len(owners) > 1:
             names = owners.tolist()
-            for pair in pairwise(names) if len(names) > COMMON else combinations(names, 2):
-                shared[pair] += 1
+            for one, other in pairwise(names) if len(names) > COMMON else combinations(names, 2):
+                shared[min(one, other), max(one, other)] += 1
     smaller = [len(item) for item in sketches]
     return {(a, b) for (a, b), count in shared.items() if count >= SAME / 2 * min(smaller[a], smaller[b])}

@@ -7,6 +7,7 @@ metre, tokens, splits) treats a song from POP909 as it treats one from a folder 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musicgen.errors import UserError
+from musicgen.files import kind_of
 from musicgen.midi.chord import Chord
 from musicgen.midi.grid import to_grid
 from musicgen.midi.harmony import find_chords
@@ -45,7 +47,7 @@ def find_songs(folder: Path, layout: str) -> tuple[str, list[str]]:
     Raises:
         UserError: There are none.
     """
-    if not folder.is_dir():
+    if kind_of(folder) != "folder":
         raise UserError(f"input={folder}: no such folder")
     if layout != "auto" and layout not in LAYOUTS:
         raise UserError(f"layout={layout}: choose from auto, {', '.join(LAYOUTS)}")
@@ -73,12 +75,15 @@ def _midi_files(folder: Path) -> list[str]:
 
 
 def _pop1k7_files(folder: Path) -> list[str]:
-    return [path for path in _midi_files(folder) if any(part.startswith("src_") for part in path.split("/")[:-1])]
+    songs = _midi_files(folder)
+    return songs if all(re.search(r"(^|/)src_\d+/", path) for path in songs) else []
 
 
 def _pop909_files(folder: Path) -> list[str]:
-    songs = (path for path in folder.rglob("beat_midi.txt") if (path.parent / f"{path.parent.name}.mid").is_file())
-    return sorted((path.parent / f"{path.parent.name}.mid").relative_to(folder).as_posix() for path in songs)
+    """Every NNN/NNN.mid, if any has beats beside it: one that has none is reported and not overlooked."""
+    if next(folder.rglob("beat_midi.txt"), None) is None:
+        return []
+    return [path for path in _midi_files(folder) if Path(path).stem == Path(path).parent.name]
 
 
 def _load_plain(path: Path) -> Score:
@@ -89,6 +94,8 @@ def _load_pop909(path: Path) -> Score:
     """A song of POP909: what was performed, on the beats and with the chords that are annotated beside it."""
     score = parse_file(str(path))
     beats = _read_table(path.parent / "beat_midi.txt", 3)
+    if not all(_is_number(row[2]) for row in beats):
+        raise MidiError(f"{path.parent / 'beat_midi.txt'}: a downbeat that is not a number")
     times = np.array([float(row[0]) for row in beats])
     annotated = np.empty(len(beats), BEAT)
     annotated["tick"] = score.ticks(times)
@@ -118,7 +125,12 @@ def _read_chords(path: Path) -> list[tuple[float, Chord]]:
 
 def _read_table(path: Path, columns: int) -> list[list[str]]:
     """Rows of a text file; all but the last column must be finite numbers."""
-    rows = [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    try:
+        rows = [line.split() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise MidiError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise MidiError(f"{path}: not text in UTF-8") from None
     for number, row in enumerate(rows, 1):
         if len(row) != columns or not all(map(_is_number, row[:-1])):
             raise MidiError(f"{path}, line {number}: not {columns - 1} numbers and what they are of")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from musicgen.errors import UserError
+from musicgen.files import kind_of
 
 SPLITS = ("train", "valid", "test")
 HELD_OUT = 0.05
@@ -45,17 +46,19 @@ def draw_splits(hashes: Sequence[str], groups: Sequence[int], seed: int) -> list
     queue = sorted(members, key=ticket)
     held_out = max(1, round(HELD_OUT * len(hashes))) if len(queue) >= len(SPLITS) else 0
     splits = ["train"] * len(hashes)
-    for name in ("valid", "test"):
+    for name, needed in (("valid", 2), ("test", 1)):  # groups that must be left for the splits after it
         taken = 0
-        while taken < held_out and len(queue) > 1:
-            # A group larger than the room that is left would make the split larger than asked: training takes it.
-            fits = next(
-                (g for g in queue if taken + len(members[g]) <= held_out), min(queue, key=lambda g: len(members[g]))
-            )
-            queue.remove(fits)
-            for song in members[fits]:
+        while taken < held_out and len(queue) > needed:
+            # A group larger than the room that is left would make the split larger than asked: training takes it,
+            # unless there would be nothing in the split at all.
+            chosen = next((group for group in queue if taken + len(members[group]) <= held_out), None)
+            if chosen is None and taken:
+                break
+            chosen = min(queue, key=lambda group: len(members[group])) if chosen is None else chosen
+            queue.remove(chosen)
+            for song in members[chosen]:
                 splits[song] = name
-            taken += len(members[fits])
+            taken += len(members[chosen])
     return splits
 
 
@@ -69,11 +72,13 @@ def read_lists(folder: Path, paths: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: There are no lists, a song is in two, or a song of a list is not there.
     """
-    known = {name: path for path in paths for name in (path, path.rpartition(".")[0])}
+    if kind_of(folder) != "folder":
+        raise UserError(f"splits={folder}: no such folder")
+    known = _names(paths)
     splits: dict[str, str] = {}
     for split, names in LISTS.items():
         for file in (folder / name for name in names if (folder / name).is_file()):
-            for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+            for number, line in enumerate(_lines(file), 1):
                 name = line.strip()
                 if not name:
                     continue
@@ -86,3 +91,20 @@ def read_lists(folder: Path, paths: Sequence[str]) -> dict[str, str]:
         wanted = ", ".join(names[0] for names in LISTS.values())
         raise UserError(f"splits={folder}: no lists of songs in it (they are called {wanted})")
     return splits
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Names that a list may use, to paths: whole, or without the extension if only one song is meant."""
+    stems: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        stems[path.rpartition(".")[0]].append(path)
+    return {stem: owners[0] for stem, owners in stems.items() if len(owners) == 1} | {path: path for path in paths}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8-sig").splitlines()  # Windows puts a mark at the beginning
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{file}: not text in UTF-8") from None

@@ -24,16 +24,19 @@ PICTURE = "corpus.png"
 def summarise(corpus: Corpus) -> str:
     """Files, songs kept and why others were not, tokens, hours and lengths."""
     songs = corpus.songs()
-    dropped = Counter(song.dropped for song in corpus.index if song.dropped)
+    # What is in brackets is of one file: a number of bytes, a beat.
+    dropped = Counter(song.dropped.partition(" (")[0] for song in corpus.index if song.dropped)
     copies = sum(song.group != song.path for song in songs)
-    hours = sum(song.seconds for song in songs) / 3600
-    lines = [f"{len(corpus.index):,} files, {len(songs):,} kept, {sum(dropped.values()):,} left out"]
+    layout = f" (layout {corpus.about['layout']})" if "layout" in corpus.about else ""
+    lines = [
+        f"files: {len(corpus.index):,}{layout}, of which {len(songs):,} kept and {sum(dropped.values()):,} left out"
+    ]
     lines += [f"  {count:,} x {reason}" for reason, count in dropped.most_common(12)]
     if len(dropped) > 12:
         lines.append(f"  and {len(dropped) - 12:,} other reasons, all in the index")
     splits = ", ".join(f"{len(corpus.songs(split)):,} {split}" for split in SPLITS)
-    lines.append(f"songs: {splits}" + (f" ({copies:,} are copies of others, in the same split)" if copies else ""))
-    lines.append(f"{len(corpus.tokens):,} tokens, {hours:,.1f} hours of music")
+    lines.append(f"songs: {splits}" + (f" ({copies:,} of them copies of others, in the same split)" if copies else ""))
+    lines.append(f"tokens: {len(corpus.tokens):,}, {_duration(sum(song.seconds for song in songs))} of music")
     if songs:
         quantiles = np.percentile([song.tokens for song in songs], [0, 25, 50, 75, 100]).astype(int)
         lengths = ", ".join(f"{value:,}" for value in quantiles)
@@ -43,12 +46,17 @@ def summarise(corpus: Corpus) -> str:
             name: sum(song.quantised[name] for song in songs if song.quantised) / max(notes, 1)
             for name in ("moved", "clamped", "trimmed", "merged", "dropped")
         }
-        lines.append("of the notes: " + ", ".join(f"{part:.1%} {name}" for name, part in changes.items()))
+        parts = ", ".join(f"{part:.1%} {name}" for name, part in changes.items())
+        lines.append(f"notes put on the grid: {notes:,}, of which {parts}")
     return "\n".join(lines)
 
 
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} hours" if seconds >= 3600 else f"{seconds / 60:,.1f} minutes"
+
+
 def draw_summary(corpus: Corpus, path: Path) -> None:
-    """Histograms of lengths, tempos, pitches, durations, positions and chords, as a PNG."""
+    """Histograms of lengths, tempos, pitches, positions and chords, as a PNG."""
     from matplotlib.figure import Figure
 
     vocabulary = corpus.language.vocabulary
@@ -68,6 +76,7 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
         values = [float(name.partition("_")[2]) for name in vocabulary.names[ids.start : ids.stop]]
         place.bar(values, counts[ids.start : ids.stop], width=values[1] - values[0])
         place.set(xlabel=title, ylabel="tokens")
+    axes[1, 1].set_xticks(range(0, 16, 4))
     _draw_chords(axes[1, 2], counts[vocabulary.first("Chord") : vocabulary.ids["Chord"].stop], vocabulary.names)
     figure.suptitle(f"{len(songs):,} songs, {len(corpus.tokens):,} tokens")
     picture = io.BytesIO()
@@ -78,6 +87,7 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
 def _histogram(axes: Any, values: list[float] | list[int], title: str, unit: str) -> None:
     axes.hist(values, bins=40)
     axes.set(xlabel=title, ylabel=unit)
+    axes.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _draw_chords(axes: Any, counts: NDArray[np.int64], names: tuple[str, ...]) -> None:
@@ -89,3 +99,4 @@ def _draw_chords(axes: Any, counts: NDArray[np.int64], names: tuple[str, ...]) -
     ranked = totals.most_common()
     axes.bar([name for name, _ in ranked], [count for _, count in ranked])
     axes.set(xlabel="chord quality", ylabel="tokens")
+    axes.tick_params("x", labelrotation=45)

@@ -38,10 +38,11 @@ def verify(
         UserError: It cannot be opened at all.
     """
     corpus = Corpus.open(folder)
+    hashes = corpus.about.get("sha256")
     problems = [
         f"{folder / name}: changed since it was prepared"
         for name in HASHED
-        if hash_source(folder / name) != corpus.about.get("sha256", {}).get(name)
+        if not isinstance(hashes, dict) or hash_source(folder / name) != hashes.get(name)
     ]
     problems += _check_places(corpus)
     songs = corpus.songs()

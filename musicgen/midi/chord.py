@@ -38,7 +38,7 @@ HARTE = {
 """Shorthands of Harte's syntax to the nearest of the eleven qualities."""
 
 _LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-_ROOT = re.compile(r"([A-G])([#b]*)$")
+_ROOT = re.compile(r"([A-G])([#b]*)\Z")
 
 
 class Chord(NamedTuple):

@@ -82,6 +82,7 @@ class Score:
         order = np.lexsort((notes["velocity"], notes["end"], -notes["pitch"], notes["track"], notes["start"]))
         object.__setattr__(self, "notes", notes[order])
         object.__setattr__(self, "tempos", self.tempos[np.argsort(self.tempos["tick"], kind="stable")])
+        object.__setattr__(self, "beats", self.beats.copy())  # what the caller has stays the caller's
         for array in (self.notes, self.tempos, self.beats):
             array.setflags(write=False)
 

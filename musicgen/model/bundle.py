@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,19 @@ WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "MODEL_CARD.md"
 FORMAT = 1
 
 
-def save_bundle(model: PerformerLM, folder: str | os.PathLike[str], card: str | None = None) -> None:
+def save_bundle(
+    model: PerformerLM,
+    folder: str | os.PathLike[str],
+    card: str | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> None:
     """Write a model to a folder, whole or not at all; a bundle that is there already is replaced.
 
     Args:
         model: The model.
         folder: Where to. A folder that holds anything but a bundle is refused.
         card: The model card, in Markdown; a short one is written if none is given.
+        files: Other files that belong to the model, by name: `tokenizer.json`.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
@@ -50,6 +57,8 @@ def save_bundle(model: PerformerLM, folder: str | os.PathLike[str], card: str | 
         }
         (partial / CONFIG).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         (partial / CARD).write_text(card or _default_card(model), encoding="utf-8")
+        for name, data in (files or {}).items():
+            (partial / name).write_bytes(data)
 
 
 def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:

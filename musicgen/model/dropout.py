@@ -37,6 +37,7 @@ class DropoutNoise:
     draw: Draw
     first_row: int = 0
 
+    @torch.compiler.disable
     def chances(self, site: int, like: Tensor) -> Tensor:
         """A random number from −2¹⁵ to 2¹⁵−1 for every number of `like`, two bytes each.
 

@@ -6,6 +6,7 @@ one projection and values from another: the values are kept for the backward pas
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from musicgen.attention import AttentionState, Backend, Decay, FeatureMap, causal_attention
@@ -68,6 +69,7 @@ class PerformerLayer(nn.Module):
         expanded = relu_dropout(self.expand(hidden), noise, site + 1)
         return self.norm_feedforward(hidden + dropout(self.contract(expanded), noise, site + 2)), state
 
+    @torch.compiler.disable  # its noise is addressed by hashes, which no graph can hold; the rest can be compiled
     def _attend(
         self,
         hidden: Tensor,

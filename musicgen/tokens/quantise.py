@@ -146,7 +146,8 @@ def check_metre(score: Score) -> None:
         following = score.time_signatures[place + 1].tick if place + 1 < len(score.time_signatures) else last + 1
         is_used = tick <= last and following > tick
         if is_used and (numerator, denominator) != (4, 4):
-            raise TokenError(f"in {numerator}/{denominator} from beat {tick // score.ticks_per_beat + 1}, not in 4/4")
+            beat = tick // score.ticks_per_beat + 1
+            raise TokenError(f"not in 4/4 ({numerator}/{denominator} from beat {beat} on)")
 
 
 def _nearest(ticks: NDArray[Any], ticks_per_beat: int, parts: int) -> Integers:

@@ -19,10 +19,15 @@ LANGUAGES = {Remi.name: Remi}
 """Token languages by name."""
 
 
+def tokenizer_json(language: Remi) -> bytes:
+    """What `tokenizer.json` holds for a language."""
+    record = {"format": FORMAT, "language": language.name, "tokens": language.vocabulary.names}
+    return (json.dumps(record, indent=1) + "\n").encode()
+
+
 def save_tokenizer(language: Remi, folder: Path) -> None:
     """Write `tokenizer.json`."""
-    record = {"format": FORMAT, "language": language.name, "tokens": language.vocabulary.names}
-    atomic_write(folder / FILE, (json.dumps(record, indent=1) + "\n").encode())
+    atomic_write(folder / FILE, tokenizer_json(language))
 
 
 def load_tokenizer(folder: Path) -> Remi:

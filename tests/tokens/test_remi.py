@@ -139,14 +139,14 @@ def test_leading_bars_go_and_what_was_in_force_stays() -> None:
     [
         (Score(480, make_notes([], [], [], [])), "no notes"),
         (Score(480, make_notes([0], [1], [3], 64)), "none on a piano's keyboard"),
-        (Score(480, make_notes([0], [1], [60], 64), time_signatures=(TimeSignature(0, 3, 4),)), "in 3/4 from beat 1"),
+        (Score(480, make_notes([0], [1], [60], 64), time_signatures=(TimeSignature(0, 3, 4),)), r"3/4 from beat 1 on"),
         (
             Score(
                 480,
                 make_notes([0, 9000], [1, 9001], [60, 60], 64),
                 time_signatures=(TimeSignature(0, 4, 4), TimeSignature(3840, 6, 8)),
             ),
-            "in 6/8 from beat 9",
+            r"6/8 from beat 9 on",
         ),
     ],
 )

@@ -1,0 +1,466 @@
+"""`musicgen prepare`: what a user sees, what is on the disk after every way to stop it, and every wrong argument."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from musicgen.cli import main as command
+from musicgen.cli.compose import compose as compose_config
+from musicgen.data import summary
+from musicgen.data.corpus import Corpus
+from musicgen.data.summary import summarise
+from musicgen.data.synthetic import compose
+from musicgen.data.verify import verify
+from musicgen.midi.score import NOTE, TimeSignature
+from musicgen.midi.write import midi_bytes
+
+ROOT = Path(__file__).parents[2]
+CORPUS_FILES = ["corpus.json", "corpus.png", "index.jsonl", "tokenizer.json", "tokens.npy"]
+SYNTHETIC = ("source=synthetic", "songs=3", "bars=2")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(drawing_run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The same without the picture, which takes longer than all the rest."""
+    monkeypatch.setattr(summary, "draw_summary", lambda _, path: path.write_bytes(b"no picture"))
+    return drawing_run
+
+
+@pytest.fixture
+def drawing_run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command: its exit status, what it printed, and what it complained of."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        status = command.main(["prepare", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of(tmp_path_factory.mktemp("many") / "input", 40, 8)
+
+
+def folder_of(folder: Path, songs: int, bars: int = 4) -> Path:
+    for number in range(songs):
+        path = folder / f"src_{number % 4 + 1:03d}" / f"{number}.mid"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(midi_bytes(compose(number, bars)))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "musicgen", "prepare", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    """Until something holds, or the process has ended by itself."""
+    limit = time.monotonic() + 60
+    while not condition() and process.poll() is None:
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def test_a_folder_becomes_a_corpus_and_the_summary_says_what_is_in_it(tmp_path: Path, drawing_run: Run) -> None:
+    source = folder_of(tmp_path / "input", 6)
+    (source / "src_001" / "empty.mid").write_bytes(b"")
+    (source / "src_001" / "three.mid").write_bytes(
+        midi_bytes(compose(7, 4).replace(time_signatures=(TimeSignature(0, 3, 4),)))
+    )
+    status, printed, complaint = drawing_run(f"input={source}", f"output={tmp_path}/out", "workers=1")
+    assert (status, complaint) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == CORPUS_FILES
+    corpus = Corpus.open(tmp_path / "out")
+    tokens = f"tokens: {len(corpus.tokens):,}"
+    for part in (
+        "files: 8 (layout pop1k7), of which 6 kept and 2 left out",
+        "1 x empty file",
+        "not in 4/4",
+        "4 train, 1 valid, 1 test",
+        tokens,
+        "minutes of music",
+    ):
+        assert part in printed
+    assert str(tmp_path / "out") in printed
+    assert summarise(corpus) in printed
+    assert len(corpus.index) == 8
+    assert (tmp_path / "out" / "corpus.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["input", "out"]
+
+
+def test_the_same_input_and_seed_give_the_same_bytes(many: Path, tmp_path: Path, drawing_run: Run) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(many, moved)
+    (many / "src_001" / "broken.mid").write_bytes(b"MThd")
+    (moved / "src_001" / "broken.mid").write_bytes(b"MThd")
+    results = []
+    for source, workers in ((many, 1), (moved, 3)):
+        assert drawing_run(f"input={source}", f"output={tmp_path}/{workers}", f"workers={workers}", "seed=3")[0] == 0
+        results.append(contents(tmp_path / str(workers)))
+    (many / "src_001" / "broken.mid").unlink()
+    assert results[0] == results[1]
+    assert set(results[0]) == set(CORPUS_FILES)
+
+
+@pytest.mark.parametrize("when", ["reading", "tokens.npy", "corpus.json", "output"])
+def test_a_run_that_is_killed_leaves_no_corpus_or_a_whole_one_and_the_next_makes_it(
+    when: str, many: Path, tmp_path: Path, run: Run
+) -> None:
+    output = tmp_path / "out"
+    process = start(f"input={many}", f"output={output}", "workers=1")
+
+    def now() -> bool:
+        staged = list(tmp_path.glob(".out.*.partial"))
+        if when == "output":
+            return output.exists()
+        return bool(staged) if when == "reading" else any((folder / when).exists() for folder in staged)
+
+    wait_for(now, process)
+    if when == "reading":
+        time.sleep(0.4)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    if when != "output":  # by then it may have been through
+        assert process.returncode == -signal.SIGKILL
+        assert list(tmp_path.glob(".out.*.partial"))
+    if output.exists():
+        assert verify(output) == []
+    assert output.exists() == (when == "output")
+    again = [f"input={many}"] if when == "reading" else SYNTHETIC
+    status, _, complaint = run(*again, f"output={output}", "workers=1", "overwrite=true")
+    assert (status, complaint) == (0, "")
+    assert verify(output) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_interrupt_leaves_what_was_there_and_nothing_else(
+    overwrite: bool, many: Path, tmp_path: Path, run: Run
+) -> None:
+    output = tmp_path / "out"
+    if overwrite:
+        run(*SYNTHETIC, f"output={output}")
+    before = contents(tmp_path)
+    process = start(f"input={many}", f"output={output}", "workers=2", f"overwrite={str(overwrite).lower()}")
+    wait_for(lambda: list(tmp_path.glob(".out.*.partial")), process)
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (130, "musicgen: interrupted\n")
+    assert contents(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"] * overwrite
+
+
+def test_the_script_does_what_the_verb_does_and_a_terminal_sees_how_far_it_is(tmp_path: Path, drawing_run: Run) -> None:
+    source = folder_of(tmp_path / "input", 3, 2)
+    ours, theirs = pty.openpty()
+    script = ROOT / "data_prep" / "pop_piano.py"
+    process = subprocess.Popen(
+        [sys.executable, str(script), f"input={source}", f"output={tmp_path}/a", "workers=1"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # what a terminal says when nobody is left at its other end
+        while block := os.read(ours, 4096):
+            seen += block
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    assert b"3/3" in seen
+    status, printed, complaint = drawing_run("source=pop_piano", f"input={source}", f"output={tmp_path}/b", "workers=1")
+    assert (status, complaint) == (0, "")  # nobody watches: there is no bar
+    assert "3 kept" in printed
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_songs_of_any_name_are_kept_and_verified(tmp_path: Path, run: Run) -> None:
+    source = tmp_path / "in"
+    (source / 'it\'s, [a] "folder"').mkdir(parents=True)
+    names = ["a\u2028b", "a\u0085b", os.fsdecode(b"caf\xe9"), "a\nb", "ü 'x', \"y\" [1] ${z} {}", "-", "日本"]
+    for number, name in enumerate(names):
+        folder = source / 'it\'s, [a] "folder"' if number % 2 else source
+        (folder / f"{name}.MID").write_bytes(midi_bytes(compose(number, 2)))
+        (folder / f"{name} bad.mid").write_bytes(b"")
+    assert run(f"input={source}", f"output={tmp_path}/out", "workers=1")[0] == 0
+    assert len(Corpus.open(tmp_path / "out").songs()) == len(names)
+    status, printed, complaint = run(f"verify={tmp_path}/out", f"input={source}", "workers=1")
+    assert (status, complaint) == (0, "")
+    assert f"{len(names)} songs" in printed
+    (source / f"{names[0]}.MID").write_bytes(b"changed")
+    assert run(f"verify={tmp_path}/out", f"input={source}", "workers=1")[0] == 2
+
+
+PATH_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
+
+
+@settings(deadline=None, max_examples=15)
+@given(PATH_TEXT | st.text("'\"\\${}[](),=: ?*~#%\n\t", min_size=1, max_size=8))
+@example("???")
+@example("${input}")
+@example("\\")
+@example("\\\\'")
+@example("'\"")
+@example("a,b")
+@example("[a]")
+@example("{a:1}")
+@example("true")
+@example("1")
+@example(" a ")
+@example("a=b")
+@example("~/x")
+def test_a_path_stands_for_itself_whatever_is_in_it(text: str) -> None:
+    if text != "null":
+        config = compose_config("prepare", [f"input={text}", "output=x"], paths=("input", "output"))
+        assert (str(config["input"]), config["output"]) == (text, "x")
+
+
+def test_lists_that_are_given_are_used(tmp_path: Path, run: Run) -> None:
+    source = folder_of(tmp_path / "in", 5, 4)
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "train.txt").write_text("src_001/0\nsrc_002/1.mid\n")
+    (tmp_path / "lists" / "test.txt").write_text("src_003/2\n")
+    options = (f"input={source}", f"splits={tmp_path}/lists", "workers=1")
+    status, printed, _ = run(*options, f"output={tmp_path}/out")
+    assert status == 0
+    assert "2 x in none of the given lists" in printed
+    corpus = Corpus.open(tmp_path / "out")
+    assert [song.path for song in corpus.songs("train")] == ["src_001/0.mid", "src_002/1.mid"]
+    assert [song.path for song in corpus.songs("test")] == ["src_003/2.mid"]
+    (tmp_path / "lists" / "valid.txt").write_text("src_003/2\n")
+    refused(run, *options, f"output={tmp_path}/other", naming="test.txt")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_corpus_that_is_not_sound_is_exit_status_2(tmp_path: Path, run: Run) -> None:
+    run(*SYNTHETIC, f"output={tmp_path}/out")
+    assert run(f"verify={tmp_path}/out")[0] == 0
+    tokens = np.load(tmp_path / "out" / "tokens.npy")
+    tokens[9] = 0
+    np.save(tmp_path / "out" / "tokens.npy", tokens)
+    status, printed, complaint = run(f"verify={tmp_path}/out")
+    assert (status, printed) == (2, "")
+    assert "tokens.npy: changed since it was prepared" in complaint
+    assert "synthetic/0/00000: token" in complaint
+
+
+def refused(run: Run, *arguments: object, naming: str) -> str:
+    """Exit status 2, one sentence that names something, and nothing printed."""
+    status, printed, complaint = run(*arguments)
+    assert (status, printed) == (2, "")
+    assert complaint.startswith("musicgen: ")
+    assert complaint.count("\n") == 1, complaint
+    assert naming in complaint
+    return complaint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "naming"),
+    [
+        ([], "output=DIR"),
+        (["output=out"], "input=DIR"),
+        (["input=in"], "output=DIR"),
+        (["input=", "output=out"], "input="),
+        (["input=null", "output=out"], "input=DIR"),
+        (["input=nowhere", "output=deep/er/out"], "input=nowhere"),
+        (["input=nothing", "output=out"], "input=nothing"),
+        (["input=file", "output=out"], "input=file"),
+        (["input=in", "output=out", "layout=pop909"], "pop909"),
+        (["input=in", "output=out", "layout=pop"], "layout=pop"),
+        (["input=in", "output=out", "layout=[a]"], "layout="),
+        (["input=in", "output=out", "layout=null"], "layout="),
+        (["input=in", "output=out", "source=pop"], "source=pop"),
+        (["input=in", "output=out", "source=[a]"], "source="),
+        (["input=in", "output=out", "workers=0"], "workers=0"),
+        (["input=in", "output=out", "workers=-1"], "workers=-1"),
+        (["input=in", "output=out", "workers=two"], "workers=two"),
+        (["input=in", "output=out", "workers=1.5"], "workers=1.5"),
+        (["input=in", "output=out", "workers=true"], "workers="),
+        (["input=in", "output=out", "workers=[1]"], "workers="),
+        (["input=in", "output=out", "workers=inf"], "workers="),
+        (["input=in", "output=out", "seed=nan"], "seed="),
+        (["input=in", "output=out", "wokers=1"], "'workers'"),
+        (["input=in", "output=out", "seed=null"], "seed="),
+        (["input=in", "output=out", "seed=x"], "seed=x"),
+        (["input=in", "output=out", "overwrite=maybe"], "overwrite=maybe"),
+        (["input=in", "output=out", "overwrite=1"], "overwrite=1"),
+        (["input=in", "output=out", "splits=nowhere"], "splits=nowhere"),
+        (["input=in", "output=out", "splits=nothing"], "splits=nothing"),
+        (["input=in", "output=out", "in"], "'in'"),
+        (["in", "out"], "'in'"),
+        (["source=synthetic", "output=out", "songs=0"], "songs=0"),
+        (["source=synthetic", "output=out", "bars=0"], "bars=0"),
+        (["source=synthetic", "output=out", "seed=-1"], "seed=-1"),
+        (["input=in", "output=file"], "output=file"),
+        (["input=in", "output=file/out"], "file/out"),
+        (["input=in", "output=in"], "output=in"),
+        (["input=in", "output=in/src_001"], "output=in/src_001"),
+        (["input=in", "output=."], "output=."),
+        (["input=in", "output=/proc/out"], "/proc/out"),
+        (["input=in", "output=" + "x" * 300], "x" * 300),
+        (["input=" + "x" * 300, "output=out"], "x" * 300),
+        (["verify=" + "x" * 300], "x" * 300),
+        (["input=in", "output=~nobody.here/out"], "~nobody.here/out"),
+        (["verify=in"], "in"),
+        (["verify=nowhere"], "nowhere"),
+        (["verify=file"], "file"),
+        (["input=bad", "output=out"], "bad"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
+    arguments: list[str], naming: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder_of(tmp_path / "in", 2, 1)
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a.mid").write_bytes(b"")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path)
+    if "input=bad" in arguments:  # no song can be used: the summary says why
+        status, printed, complaint = run(*arguments)
+        assert (status, printed) == (2, "")
+        assert "no song could be kept" in complaint
+        assert "empty file" in complaint
+    else:
+        refused(run, *arguments, naming=naming)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_corpus_is_replaced_only_if_that_is_asked_for(tmp_path: Path, run: Run) -> None:
+    output = f"output={tmp_path}/out"
+    assert run(*SYNTHETIC, output)[0] == 0
+    before = contents(tmp_path)
+    assert "overwrite=true" in refused(run, *SYNTHETIC, output, "seed=1", naming=f"{tmp_path}/out")
+    assert contents(tmp_path) == before
+    assert run(*SYNTHETIC, output, "seed=1", "overwrite=true")[0] == 0
+    assert contents(tmp_path).keys() == before.keys()
+    assert contents(tmp_path) != before
+
+
+@pytest.mark.parametrize("there", ["a file of mine", "a folder of mine", "another corpus.json", "the input"])
+def test_what_is_not_ours_is_never_replaced(there: str, tmp_path: Path, run: Run) -> None:
+    output = tmp_path / "out"
+    arguments = [*SYNTHETIC]
+    if there == "another corpus.json":
+        output.mkdir()
+        (output / "corpus.json").write_text('{"texts": []}')
+        (output / "thesis.tex").write_text("years of work")
+    else:
+        run(*SYNTHETIC, f"output={output}")
+        if there == "a file of mine":
+            (output / "notes.txt").write_text("of great worth")
+        elif there == "a folder of mine":
+            (output / "runs").mkdir()
+            (output / "runs" / "model").write_text("days of training")
+        else:
+            arguments = [f"input={folder_of(output / 'midi', 2, 2)}", "workers=1"]
+    before = contents(tmp_path)
+    refused(run, *arguments, f"output={output}", "overwrite=true", naming=f"output={output}")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "kind", ["empty folder", "link to a folder", "the folder one is in", "inside the input", "deep"]
+)
+def test_the_output_may_be(kind: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = folder_of(tmp_path / "in", 2, 1)
+    output = tmp_path / "out"
+    if kind in ("empty folder", "the folder one is in"):
+        output.mkdir()
+    if kind == "link to a folder":
+        (tmp_path / "real").mkdir()
+        output.symlink_to(tmp_path / "real")
+    if kind == "inside the input":
+        output = source / "out"
+    if kind == "deep":
+        output = tmp_path / "a" / "b" / "c"
+    if kind == "the folder one is in":
+        monkeypatch.chdir(output)
+    given = "." if kind == "the folder one is in" else output
+    status, printed, complaint = run(f"input={source}", f"output={given}", "workers=1")
+    assert (status, complaint) == (0, "")
+    assert "2 kept" in printed
+    assert sorted(path.name for path in output.iterdir()) == CORPUS_FILES
+    assert not list(tmp_path.rglob("*.partial"))
+    assert output.is_symlink() == (kind == "link to a folder")
+
+
+def test_a_folder_that_may_not_be_opened_is_one_sentence(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = os.stat
+
+    def denied(path: object, *rest: object, **options: object) -> os.stat_result:
+        if "secret" in os.fsdecode(path):  # type: ignore[arg-type]  # root is denied nothing
+            raise PermissionError(13, "Permission denied")
+        return stat(path, *rest, **options)  # type: ignore[arg-type]
+
+    source = folder_of(tmp_path / "in", 1, 1)
+    (tmp_path / "secret").mkdir()
+    monkeypatch.setattr(os, "stat", denied)
+    refused(run, f"input={source}", f"output={tmp_path}/secret/out", naming="secret")
+    refused(run, f"input={tmp_path}/secret/in", f"output={tmp_path}/out", naming="secret")
+    refused(run, f"verify={tmp_path}/secret/out", naming="secret")
+
+
+def test_help_names_every_key(run: Run) -> None:
+    status, printed, _ = run("--help")
+    assert status == 0
+    for key in compose_config("prepare", []):
+        assert re.search(rf"\b{key}=", printed), key
+    status, printed, _ = run("--cfg", "input=a")
+    assert status == 0
+    assert "input: a" in printed
+
+
+def test_a_folder_without_music_at_all_says_why_for_every_file(tmp_path: Path, run: Run) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "silent.mid").write_bytes(midi_bytes(compose(0, 1).replace(notes=np.empty(0, NOTE))))
+    (source / "text.mid").write_text("not music")
+    status, printed, complaint = run(f"input={source}", f"output={tmp_path}/out", "workers=1")
+    assert (status, printed) == (2, "")
+    assert "no notes" in complaint
+    assert "not a MIDI file" in complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_the_index_is_lines_of_json_in_the_order_of_paths(tmp_path: Path, run: Run) -> None:
+    source = folder_of(tmp_path / "in", 9, 1)
+    assert run(f"input={source}", f"output={tmp_path}/out", "workers=2")[0] == 0
+    text = (tmp_path / "out" / "index.jsonl").read_text("utf-8")
+    paths = [json.loads(line)["path"] for line in text.split("\n")[:-1]]
+    assert paths == sorted(path.relative_to(source).as_posix() for path in source.rglob("*.mid"))
