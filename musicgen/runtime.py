@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable
 
 import torch
+
+from musicgen.guard import Guarded, GuardError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names for what is set
 
@@ -57,3 +60,36 @@ def _best(work: Callable[[], object], repeats: int = 15) -> float:
         work()
         times.append(time.perf_counter() - start)
     return min(times)
+
+
+def peak_memory() -> float:
+    """The most memory that this process has had, in GB: of the GPU if it used one."""
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return torch.cuda.max_memory_allocated() / 1e9
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+
+
+def bfloat16_works(device: str) -> bool:
+    """Whether a device really multiplies in bfloat16, by trying it where nothing is lost if it does not.
+
+    A processor may say that it can and die of it.
+    """
+    child = Guarded(_multiply_in_bfloat16, seconds=120)
+    try:
+        return bool(child(device))
+    except (GuardError, RuntimeError):
+        return False
+    finally:
+        child.close()
+
+
+def _multiply_in_bfloat16(device: str) -> bool:
+    layer = torch.nn.Linear(64, 64, device=device, dtype=torch.bfloat16)
+    product = layer(torch.ones(32, 64, device=device, dtype=torch.bfloat16))
+    product.float().square().mean().backward()
+    return bool(torch.isfinite(product).all())

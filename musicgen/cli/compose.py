@@ -35,9 +35,15 @@ def config_folder() -> Path:
 
 def groups(root: str) -> dict[str, dict[str, str]]:
     """The config groups of a root file: group to option to what the option's file says of itself."""
-    defaults = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8")).get("defaults", [])
-    names = [name for entry in defaults if isinstance(entry, dict) for name in entry]
-    return {name: _options(config_folder() / name) for name in names}
+    return {name: _options(config_folder() / name) for name in _defaults(root)}
+
+
+def _defaults(root: str) -> dict[str, str | None]:
+    """The groups of a root file, and the option of each that holds if none is chosen."""
+    content = yaml.safe_load((config_folder() / f"{root}.yaml").read_text("utf-8"))
+    return {
+        name: value for entry in content.get("defaults", []) if isinstance(entry, dict) for name, value in entry.items()
+    }
 
 
 def _options(folder: Path) -> dict[str, str]:
@@ -106,7 +112,8 @@ def _is_choice(root: str, override: str) -> bool:
     if not equals or not key or key[0] in "+~-":  # + and ~ are Hydra's signs for adding and removing keys
         raise UserError(f"cannot read {override!r}: write key=value (see `musicgen {root} --help`)")
     options = groups(root).get(key)
-    if options is not None and value not in (*options, "null"):
+    may_be_null = value == "null" and _defaults(root).get(key, "") is None
+    if options is not None and value not in options and not may_be_null:
         raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options)}")
     return options is not None
 

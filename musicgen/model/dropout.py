@@ -80,6 +80,8 @@ def _keep(tensor: Tensor, chances: Tensor, rate: float) -> Tensor:
     # threshold_backward passes its first argument where the second is above a threshold: one vectorised pass,
     # where masks of booleans take three times as long.
     threshold = round(rate * (1 << 16)) - (1 << 15) - 0.5
+    if tensor.dtype != torch.float32:  # fewer digits than a chance has
+        return torch.where(chances > threshold, tensor, 0) * (1 / (1 - rate))
     kept = torch.ops.aten.threshold_backward(tensor, chances.to(tensor.dtype), threshold)
     return kept.mul_(1 / (1 - rate))
 

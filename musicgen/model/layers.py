@@ -80,6 +80,19 @@ class PerformerLayer(nn.Module):
     ) -> tuple[Tensor, AttentionState]:
         queries, keys = self.project_queries_keys(hidden).unflatten(-1, (2, self.heads, -1)).unbind(-3)
         values = self.project_values(hidden).unflatten(-1, (self.heads, -1))
+        with full_precision(hidden):
+            return self._attend_to(queries.float(), keys.float(), values.float(), encoder, features, state, backend)
+
+    def _attend_to(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        encoder: Encoder,
+        features: FeatureMap,
+        state: AttentionState | None,
+        backend: Backend,
+    ) -> tuple[Tensor, AttentionState]:
         queries, keys = encoder(self.index, queries, keys)
         # Heads first in memory, as attention wants them, while there are E numbers a token and not yet F.
         queries, keys = (tensor.transpose(1, 2).contiguous() for tensor in (queries, keys))
@@ -94,3 +107,8 @@ class PerformerLayer(nn.Module):
             backend,
         )
         return output.flatten(2), state
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """Turn mixed precision off for a while: exponentials and long sums need all the digits there are."""
+    return torch.autocast(tensor.device.type, enabled=False)

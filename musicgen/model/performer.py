@@ -20,7 +20,7 @@ from musicgen.attention import AttentionState, Backend, FeatureMap, feature_map
 from musicgen.model.config import PerformerConfig
 from musicgen.model.dropout import DropoutNoise, dropout
 from musicgen.model.encoding import Encoder, PositionalEncoding, StreamingEncoding, sinusoids
-from musicgen.model.layers import PerformerLayer
+from musicgen.model.layers import PerformerLayer, full_precision
 from musicgen.model.state import State
 from musicgen.spe import Draw
 
@@ -87,7 +87,8 @@ class PerformerLM(nn.Module):
         """
         if positions is None:
             positions = torch.arange(tokens.shape[1])
-        encoder = self.encoding.encoder(draw, positions, self.embedding.weight)
+        with full_precision(self.embedding.weight):
+            encoder = self.encoding.encoder(draw, positions, self.embedding.weight)
         noise = DropoutNoise(self.config.dropout, draw, first_row) if self.training and self.config.dropout else None
         hidden = self._embed(tokens, positions, noise)
         for layer, features in zip(self.layers, self._feature_maps(draw), strict=True):

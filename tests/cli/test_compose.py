@@ -59,7 +59,7 @@ def test_known_keys_are_those_of_the_chosen_options() -> None:
 def test_an_unknown_option_is_named_with_the_known_ones(option: str) -> None:
     text = sentence(f"model={option}")
     assert f"'model={option}'" in text
-    assert "choose from base, paper_24l, small, tiny" in text
+    assert "choose from base, mini, paper_24l, small, tiny" in text
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,9 @@ def test_every_key_of_every_config_has_a_comment() -> None:
     for file in config_folder().rglob("*.yaml"):
         lines = file.read_text("utf-8").splitlines()
         assert lines[0].startswith("# "), f"{file}: the first line is its title"
+        if lines[0] == "# @package _global_":  # an experiment: its keys are those of the root, which explains them
+            assert lines[1].startswith("# "), f"{file}: the second line is its title"
+            continue
         keys = yaml.safe_load("\n".join(lines))
         keys.pop("defaults", None)
         for key in keys:

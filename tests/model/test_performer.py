@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from musicgen.errors import UserError
 from musicgen.model import PerformerConfig, PerformerLM, State
 from musicgen.model.dropout import DropoutNoise, dropout, relu_dropout
+from musicgen.runtime import bfloat16_works
 from musicgen.spe import Draw
 
 TINY = PerformerConfig(
@@ -295,6 +296,23 @@ def test_a_batch_in_parts_is_trained_as_the_whole(pe: str) -> None:
     whole = model(tokens, draw)
     parts = [model(tokens[rows], draw, first_row=rows.start) for rows in (slice(0, 2), slice(2, 5))]
     torch.testing.assert_close(torch.cat(parts), whole)
+
+
+@pytest.mark.parametrize("pe", ["none", "ape", "sine", "conv", "rope"])
+def test_mixed_precision_trains_nearly_the_same(pe: str) -> None:
+    if not bfloat16_works("cpu"):
+        pytest.skip("this processor cannot multiply in bfloat16")
+    model = make(pe=pe, weight_std=0.1, dropout=0.2, decay="learnt").train()
+    tokens, draw = tokens_for(3, 60), model.draw(0)
+    gradients = []
+    for enabled in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            logits = model(tokens, draw)
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten()).backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[1].dtype == torch.float32
+    assert (gradients[0] - gradients[1]).norm() < 0.05 * gradients[0].norm()
 
 
 def test_dropout_is_on_in_training_and_never_in_streaming() -> None:

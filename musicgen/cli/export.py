@@ -1,0 +1,54 @@
+"""`musicgen export`: a bundle from a checkpoint.
+
+The hard choice: it takes a checkpoint or the folder of a run, of which it takes the best: what people have at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from musicgen.cli.compose import configure
+from musicgen.cli.typed import build
+from musicgen.errors import UserError
+
+ABOUT = """\
+usage: musicgen export checkpoint=FILE|RUN out=DIR
+
+Makes a model bundle (model.safetensors, config.json, tokenizer.json, MODEL_CARD.md) from a checkpoint of
+`musicgen train`, or from the best checkpoint of a run.
+
+example: musicgen export checkpoint=runs/smoke out=models/smoke
+"""
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """What `conf/export.yaml` holds, key by key."""
+
+    checkpoint: Path | None
+    out: Path | None
+
+
+def run(arguments: list[str]) -> int:
+    """Export."""
+    composed = configure("export", ABOUT, arguments, ("checkpoint", "out"))
+    if composed is None:
+        return 0
+    config = build(ExportConfig, composed)
+    if config.checkpoint is None or config.out is None:
+        missing = "checkpoint" if config.checkpoint is None else "out"
+        raise UserError(f"{missing} is missing: write {missing}=PATH (see `musicgen export --help`)")
+    from musicgen.training.checkpoints import BEST, LAST
+    from musicgen.training.export import export_checkpoint
+    from musicgen.training.folder import CHECKPOINTS
+
+    path = config.checkpoint
+    if path.is_dir():
+        found = [path / CHECKPOINTS / name for name in (BEST, LAST) if (path / CHECKPOINTS / name).is_file()]
+        if not found:
+            raise UserError(f"checkpoint={path}: a folder without {CHECKPOINTS}/{BEST}, so not that of a run")
+        path = found[0]
+    model = export_checkpoint(path, config.out)
+    print(f"{path}: {model.num_parameters():,} parameters, exported to {config.out}")
+    return 0
