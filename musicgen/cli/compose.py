@@ -97,13 +97,7 @@ def performer_config(config: dict[str, Any]) -> PerformerConfig:
     """The model config that the `model` and `pe` groups and `vocab_size` describe."""
     from musicgen.model import PerformerConfig  # imports torch: seconds that a mistyped key should not take
 
-    for group in ("model", "pe"):
-        if not isinstance(config[group], dict):
-            raise UserError(f"{group}: the chosen config file must hold lines of the form `key: value`")
-    encoding = dict(config["pe"])
-    name = encoding.pop("name", None)
-    values = {"vocab_size": config["vocab_size"], **config["model"], "pe": name, **encoding}
-    return PerformerConfig.from_dict(values, "config")
+    return PerformerConfig.from_groups(config["vocab_size"], config["model"], config["pe"], "config")
 
 
 def _is_choice(root: str, override: str) -> bool:

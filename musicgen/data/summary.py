@@ -67,8 +67,8 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
     _histogram(axes[0, 0], [song.tokens for song in songs], "song length (tokens)", "songs")
     _histogram(axes[0, 1], [song.seconds / 60 for song in songs], "song length (minutes)", "songs")
     names = {
-        "Tempo": "tempo (beats a minute), as often as it is said",
-        "Pitch": "pitch",
+        "Tempo": "tempo (beats a minute)",
+        "Pitch": "pitch (60 is middle C)",
         "Beat": "sixteenth of the bar",
     }
     for place, (family, title) in zip([axes[0, 2], axes[1, 0], axes[1, 1]], names.items(), strict=True):

@@ -125,6 +125,25 @@ class PerformerConfig:
         return self.pe in ("sine", "conv")
 
     @classmethod
+    def from_groups(cls, vocab_size: Any, size: Any, encoding: Any, source: str) -> PerformerConfig:
+        """Read a config as config files divide it, of which `pe.name` says what is called `pe` here.
+
+        Args:
+            vocab_size: Number of tokens.
+            size: The keys of the group `model`.
+            encoding: The keys of the group `pe`.
+            source: Where they come from, for errors.
+
+        Raises:
+            UserError: As for `from_dict`.
+        """
+        for group, values in (("model", size), ("pe", encoding)):
+            if not isinstance(values, dict):
+                raise UserError(f"{group}: the chosen config file must hold lines of the form `key: value`")
+        named = {"pe" if key == "name" else key: value for key, value in encoding.items()}
+        return cls.from_dict({"vocab_size": vocab_size, **size, "pe": None, **named}, source)
+
+    @classmethod
     def from_dict(cls, values: Any, source: str) -> PerformerConfig:
         """A config from plain data of unknown origin; `source` is what an error sentence calls it."""
         if not isinstance(values, dict):

@@ -28,14 +28,8 @@ def export_checkpoint(path: Path, folder: Path) -> PerformerLM:
     record = checkpoint["musicgen"]
     language = LANGUAGES[record["language"]]()
     config = record["config"]
-    encoding = dict(config["pe"])
-    values = {
-        "vocab_size": len(language.vocabulary),
-        **config["model"],
-        "pe": encoding.pop("name", None),
-        **encoding,
-    }
-    model = PerformerLM(PerformerConfig.from_dict(values, str(path)))
+    size = PerformerConfig.from_groups(len(language.vocabulary), config["model"], config["pe"], str(path))
+    model = PerformerLM(size)
     weights = {
         name.removeprefix(PREFIX).replace("_orig_mod.", ""): value
         for name, value in checkpoint["state_dict"].items()

@@ -149,9 +149,7 @@ def load_corpus(config: DataConfig, seed: int) -> Corpus:
 
 def performer_config(config: TrainConfig, vocab_size: int) -> PerformerConfig:
     """The model's config: its size and encoding from the run, its vocabulary from the corpus."""
-    encoding = dict(config.pe)
-    values = {"vocab_size": vocab_size, **config.model, "pe": encoding.pop("name", None), **encoding}
-    return PerformerConfig.from_dict(values, "config")
+    return PerformerConfig.from_groups(vocab_size, config.model, config.pe, "config")
 
 
 def is_first_process() -> bool:
