@@ -19,7 +19,7 @@ fast-transformers: $(SETUP) ## build the optional pytorch-fast-transformers back
 	@touch $(FAST_TRANSFORMERS)
 
 test: $(FAST_TRANSFORMERS) lint ## check style and types, then run the tests (ARGS="-k spe" goes to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: $(SETUP) ## check style and types
 	$(BIN)/ruff check

@@ -60,18 +60,25 @@ def compose(root: str, overrides: list[str], paths: Collection[str] = ()) -> dic
         paths: Keys that take a path, which may hold any character: Hydra's own syntax is not looked for in it.
     """
     choices = [override for override in overrides if _is_choice(root, override)]
-    literal = dict(override.split("=", 1) for override in overrides if override.partition("=")[0] in paths)
-    overrides = [override for override in overrides if override.partition("=")[0] not in paths]
+    literal = [override for override in overrides if override.partition("=")[0] in paths]
+    unset = {f"{group}=null" for group, default in _defaults(root).items() if default is None}
+    overrides = [item for item in overrides if item.partition("=")[0] not in paths and item not in unset]
     try:
         with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
             config = hydra.compose(root, overrides)
         values = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise UserError(_sentence(error, root, choices)) from None
-    for key, value in literal.items():
+    set_literally(values, literal)
+    return values
+
+
+def set_literally(values: dict[str, Any], overrides: list[str]) -> None:
+    """Set keys of a config to what stands after `=`, whatever it is; nothing and `null` unset them."""
+    for override in overrides:
+        key, _, value = override.partition("=")
         *parents, name = key.split(".")
         functools.reduce(dict.__getitem__, parents, values)[name] = None if value in ("", "null") else value
-    return values
 
 
 def configure(root: str, about: str, arguments: list[str], paths: Collection[str] = ()) -> dict[str, Any] | None:
@@ -103,6 +110,8 @@ def performer_config(config: dict[str, Any]) -> PerformerConfig:
 def _is_choice(root: str, override: str) -> bool:
     """Whether an argument chooses an option of a group; refuses what is neither that nor `key=value`."""
     key, equals, value = override.partition("=")
+    if key.startswith("hydra"):
+        raise UserError(f"{override!r}: is for sweeps (-m)")
     if not equals or not key or key[0] in "+~-":  # + and ~ are Hydra's signs for adding and removing keys
         raise UserError(f"cannot read {override!r}: write key=value (see `musicgen {root} --help`)")
     options = groups(root).get(key)
@@ -116,7 +125,9 @@ def _sentence(error: Exception, root: str, choices: list[str]) -> str:
     """What went wrong, naming the key, and what to do."""
     cause = error.__cause__
     if isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
-        return _unknown(str(cause.full_key), [*groups(root), *_keys(compose(root, choices))])
+        return _unknown(str(cause.full_key), list(dict.fromkeys([*groups(root), *_keys(compose(root, choices))])))
+    if "Ambiguous value" in str(error):
+        return f"{_first_line(error)}: -m trains one model for each value"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}: write key=value (see `musicgen {root} --help`)"
     if isinstance(error, OmegaConfBaseException):
@@ -127,10 +138,10 @@ def _sentence(error: Exception, root: str, choices: list[str]) -> str:
 
 
 def _keys(config: dict[str, Any], prefix: str = "") -> list[str]:
-    """Every key, with dots."""
+    """Every key, with dots, and those above them."""
     keys = []
     for key, value in config.items():
-        keys += _keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+        keys += [f"{prefix}{key}", *(_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [])]
     return keys
 
 

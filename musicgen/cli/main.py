@@ -20,6 +20,7 @@ VERBS = {
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
     "export": ("make a model bundle from a checkpoint", "musicgen.cli.export"),
     "prepare": ("turn a folder of MIDI files into a training corpus", "musicgen.cli.prepare"),
+    "render": ("draw and play a MIDI file: a picture and a sound file", "musicgen.cli.render"),
     "train": ("train a model, or go on training it", "musicgen.cli.train"),
 }
 """Verb to what it does and the module whose `run(arguments)` does it and returns the exit status."""

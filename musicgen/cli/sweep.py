@@ -17,11 +17,9 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from musicgen.cli.compose import compose, config_folder
-from musicgen.cli.train import PATHS, train_composed
-from musicgen.cli.typed import build
+from musicgen.cli.compose import compose, config_folder, set_literally
+from musicgen.cli.train import PATHS, checked, train_composed
 from musicgen.errors import UserError
-from musicgen.training.config import TrainConfig
 
 FOLDER = "runs/sweeps"
 """Where Hydra keeps its own records of sweeps."""
@@ -33,32 +31,57 @@ def sweep(arguments: list[str]) -> int:
     Args:
         arguments: `key=a,b,c` and `key=value`; `hydra/launcher=slurm` has a cluster do it.
 
+    Returns:
+        The exit status: 2 if a job could not be trained.
+
     Raises:
-        UserError: A combination that cannot be trained.
+        UserError: A combination that cannot be trained, or a launcher that cannot be used.
     """
-    for job in combinations(arguments):
-        build(TrainConfig, compose("train", job, PATHS))
-    argv = sys.argv
-    fixed = [item.key_or_group for item in _parsed(arguments) if not item.is_sweep_override()]
+    paths = [argument for argument in arguments if argument.partition("=")[0] in PATHS]  # stand for themselves
+    swept = [argument for argument in arguments if argument not in paths]
+    for job in combinations(swept):
+        checked(compose("train", [*job, *paths], PATHS))
+    fixed = [item.key_or_group for item in _parsed(swept) if not item.is_sweep_override()]
     records = [
         f"hydra.sweep.dir={FOLDER}/${{now:%Y-%m-%d_%H-%M-%S}}",
         "hydra.job.chdir=false",
         f"hydra.job.config.override_dirname.exclude_keys={fixed}",
     ]
-    sys.argv = ["musicgen train", "--multirun", *arguments, *records]
+    failures: list[str] = []
+    argv = sys.argv
+
+    def task(config: DictConfig) -> None:
+        train_job(config, paths, failures, argv[0])
+
+    sys.argv = ["musicgen train", "--multirun", *swept, *records]
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="train")(train_job)()
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="train")(task)()
+    except RuntimeError as error:  # submitit, where there is no cluster
+        raise UserError(f"the launcher cannot be used here ({error})") from None
     finally:
         sys.argv = argv
-    return 0
+    for failure in failures:
+        print(f"musicgen: {failure}", file=sys.stderr)
+    return 2 if failures else 0
 
 
-def train_job(config: DictConfig) -> None:
+def train_job(config: DictConfig, paths: list[str], failures: list[str], program: str) -> None:
     """A job of a sweep, in a folder of its own below the run's, named by what makes the job different."""
+    job = HydraConfig.get()
     composed: Any = OmegaConf.to_container(config, resolve=True)
-    difference = HydraConfig.get().job.override_dirname.replace("/", ".") or "run"
+    set_literally(composed, paths)
+    difference = job.job.override_dirname.replace("/", ".") or "run"
     composed["run_dir"] = f"{composed['run_dir']}/{difference}"
-    train_composed(composed)
+    # Processes that Lightning starts for this job are to run the job, not the sweep.
+    hydra_config, argv = HydraConfig.instance().cfg, sys.argv
+    words = [*job.overrides.task, *paths, f"run_dir={composed['run_dir']}"]
+    HydraConfig.instance().cfg, sys.argv = None, [program, "train", *words]
+    try:
+        train_composed(composed)
+    except UserError as error:
+        failures.append(f"{', '.join(job.overrides.task)}: {error}")
+    finally:
+        HydraConfig.instance().cfg, sys.argv = hydra_config, argv
 
 
 def combinations(arguments: list[str]) -> list[list[str]]:

@@ -6,10 +6,13 @@ with its launchers, and each of its jobs is again a single run.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from musicgen.cli.compose import compose, configure
+from musicgen.cli.compose import configure
 from musicgen.cli.typed import build
+
+if TYPE_CHECKING:
+    from musicgen.training.config import TrainConfig
 
 PATHS = ("data.folder", "run_dir")
 ABOUT = """\
@@ -21,7 +24,7 @@ bundle. The same command with resume=auto goes on with a run that was stopped, a
 that it would have given unstopped. -m trains one model for every combination of values.
 
 keys that are often changed:
-  data.folder=DIR         a corpus that `musicgen prepare` has made
+  data=pop_piano data.folder=DIR   a corpus that `musicgen prepare` has made
   run_dir=DIR             folder of the run
   resume=auto             go on from the last checkpoint
   trainer.max_steps=N     steps to train
@@ -35,26 +38,35 @@ example: musicgen train experiment=smoke
 
 def run(arguments: list[str]) -> int:
     """Train, or start a sweep."""
-    if "-m" in arguments or "--multirun" in arguments:
+    asked = {"-h", "--help", "--cfg"} & set(arguments)
+    if not asked and {"-m", "--multirun"} & set(arguments):
         from musicgen.cli.sweep import sweep
 
         return sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
-    composed = configure("train", ABOUT, arguments, PATHS)
+    alone = [argument for argument in arguments if argument not in ("-m", "--multirun")]
+    composed = configure("train", ABOUT, alone, PATHS)
     if composed is not None:
         train_composed(composed)
     return 0
 
 
-def train_overrides(overrides: list[str]) -> None:
-    """Train what arguments describe."""
-    train_composed(compose("train", overrides, PATHS))
-
-
 def train_composed(composed: dict[str, Any]) -> None:
     """Train what a composed config describes."""
-    from musicgen.training.config import TrainConfig
-
-    config = build(TrainConfig, composed)
+    config = checked(composed)
     from musicgen.training.run import train  # seconds of imports, which a wrong value should not take
 
     train(config, composed, print)
+
+
+def checked(composed: dict[str, Any]) -> TrainConfig:
+    """A composed config as the run it describes.
+
+    Raises:
+        UserError: A value that its key cannot take.
+    """
+    from musicgen.model.config import PerformerConfig
+    from musicgen.training.config import TrainConfig
+
+    config = build(TrainConfig, composed)
+    PerformerConfig.from_groups(1, config.model, config.pe, "model or pe")  # the vocabulary comes with the corpus
+    return config

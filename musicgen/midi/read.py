@@ -43,7 +43,7 @@ def read_midi(path: Path | str) -> Score:
             calling process is safe, however malformed the file is.
     """
     try:
-        score: Score = _child()(str(path))
+        score: Score = _child()(str(Path(path).absolute()), str(path))  # the child stays in the folder it began in
     except GuardError as error:
         raise MidiError(f"{path}: not a MIDI file that can be read (parsing it {error})") from None
     return score
@@ -54,13 +54,18 @@ def _child() -> Guarded:
     return Guarded(parse_file, SECONDS)
 
 
-def parse_file(path: str) -> Score:
-    """`read_midi` without the child process."""
-    data = read_bytes(path)
+def parse_file(path: str, name: str | None = None) -> Score:
+    """`read_midi` without the child process.
+
+    Args:
+        path: The file.
+        name: What a sentence is to call it, if not by its path.
+    """
     try:
-        return parse_midi(data)
+        return parse_midi(read_bytes(path))
     except MidiError as error:
-        raise MidiError(f"{path}: {error}") from None
+        shown = path if name is None else name
+        raise MidiError(f"{shown if shown.isprintable() else repr(shown)}: {error}") from None
 
 
 def read_bytes(path: Path | str) -> bytes:
@@ -72,14 +77,14 @@ def read_bytes(path: Path | str) -> bytes:
     try:
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
-            raise MidiError(f"{path}: not a file")
+            raise MidiError("not a file")
         if status.st_size > MAX_BYTES:
-            raise MidiError(f"{path}: {status.st_size / 1e6:,.0f} MB is too large, the limit is {MAX_BYTES >> 20} MB")
+            raise MidiError(f"{status.st_size / 1e6:,.0f} MB is too large, the limit is {MAX_BYTES >> 20} MB")
         return Path(path).read_bytes()
     except OSError as error:
-        raise MidiError(f"{path}: {error.strerror}") from None
+        raise MidiError(str(error.strerror)) from None
     except ValueError:  # a path that no system can have, such as one with a NUL in it
-        raise MidiError(f"{str(path)!r}: not a path") from None
+        raise MidiError("not a path") from None
 
 
 def parse_midi(data: bytes) -> Score:

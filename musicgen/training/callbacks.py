@@ -51,7 +51,6 @@ class Monitor(Callback):
         self._signalled = False
         self._bar: Any = None
         self._since = (0, 0.0)
-        self._saved = -1
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint has to remember of this."""
@@ -67,11 +66,16 @@ class Monitor(Callback):
         metrics = pl_module.metrics if isinstance(pl_module, TrainingModule) else {}
         checkpoint["musicgen"] = {**self.record, "step": trainer.global_step, "metrics": dict(metrics)}
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin to count, and to listen for a request to stop."""
         signal.signal(signal.SIGTERM, self._on_signal)
         step = trainer.global_step
-        self._saved, self._since = step, (step, time.perf_counter())
+        self._since = (step, time.perf_counter())
+        if step:
+            self._say_where(pl_module, step)
+        patience = self.config.validation.patience
+        if patience is not None and self._without_progress >= patience:
+            trainer.should_stop = True  # as it did before
         if self.table is not None:
             steps = self.config.trainer.max_steps
             self._bar = tqdm(total=steps, initial=step, unit="step", disable=None, dynamic_ncols=True)
@@ -100,9 +104,10 @@ class Monitor(Callback):
         if step % every == 0 or (step == last and step > every):  # a few steps to try a model out are not judged
             self._validate(trainer, pl_module, step)
         if self._any_signalled(trainer):
-            self.stopped_by = "it was asked to (SIGTERM)"
+            self.stopped_by = "it was asked to (SIGTERM); the same command with resume=auto goes on"
             trainer.should_stop = True
-        if step % self.config.trainer.checkpoint_every == 0 or step == last or trainer.should_stop:
+        is_best = self.best[1] == step  # the two stay together: one is never there without the other
+        if step % self.config.trainer.checkpoint_every == 0 or step == last or is_best or trainer.should_stop:
             self.save(trainer, pl_module, LAST)
 
     def _any_signalled(self, trainer: Trainer) -> bool:
@@ -141,11 +146,13 @@ class Monitor(Callback):
 
     def save(self, trainer: Trainer, pl_module: TrainingModule, name: str) -> None:
         """Write a checkpoint, from all processes together."""
-        path = self.folder / name
-        trainer.save_checkpoint(path)
+        trainer.save_checkpoint(self.folder / name)
         if name == LAST:
-            self._saved = trainer.global_step
-            pl_module.last_checkpoint = f"{path} is from step {self._saved}"
+            self._say_where(pl_module, trainer.global_step)
+
+    def _say_where(self, module: LightningModule, step: int) -> None:
+        assert isinstance(module, TrainingModule)  # noqa: S101
+        module.last_checkpoint = f"{self.folder / LAST} is from step {step}"
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Leave the terminal in order."""

@@ -35,8 +35,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         except (OSError, RuntimeError) as error:  # torch says a full disk by a RuntimeError
             with contextlib.suppress(OSError):
                 partial.unlink()
-            reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
-            raise UserError(f"{path}: the checkpoint could not be written ({reason}); the one before is kept") from None
+            reason = getattr(error, "strerror", None) or "is the disk full?"
+            kept = "; the one before is kept" if path.exists() else ""
+            raise UserError(f"{path}: the checkpoint could not be written ({reason}){kept}") from None
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
         """Read one, on the CPU."""

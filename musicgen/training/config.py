@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+MOST_TOKENS = 1 << 20
+"""In a window: more would not fit any memory."""
+
 
 def require(condition: bool, sentence: str) -> None:
     """Refuse a value.
@@ -42,7 +45,9 @@ class DataConfig:
     transpose: int
 
     def __post_init__(self) -> None:
-        require(self.length >= 2, f"length={self.length}: takes a number from 2 on")
+        require(2 <= self.length <= MOST_TOKENS, f"length={self.length}: takes a number from 2 to {MOST_TOKENS:,}")
+        given = self.source == "corpus" or self.folder is None
+        require(given, f"folder={self.folder}: is for a prepared corpus; choose data=pop_piano with it")
         require(0 <= self.transpose <= 12, f"transpose={self.transpose}: takes a number from 0 to 12")
         require(self.songs >= 3, f"songs={self.songs}: takes a number from 3 on")
         require(self.bars >= 1, f"bars={self.bars}: takes a number from 1 on")
@@ -70,12 +75,16 @@ class OptimizerConfig:
     feature_redraw: float
 
     def __post_init__(self) -> None:
-        rates = 0 < self.final_learning_rate <= self.learning_rate
-        require(rates, "final_learning_rate: takes a number above 0 and not above learning_rate")
+        require(self.learning_rate > 0, f"learning_rate={self.learning_rate}: takes a number above 0")
+        final = self.final_learning_rate
+        require(0 < final <= self.learning_rate, f"final_learning_rate={final}: takes up to learning_rate, above 0")
         require(self.warmup_steps >= 0, f"warmup_steps={self.warmup_steps}: takes a number from 0 on")
+        late = self.decay_steps is None or self.decay_steps > self.warmup_steps
+        require(late, f"decay_steps={self.decay_steps}: takes more than warmup_steps={self.warmup_steps}")
         require(self.gradient_clip > 0, f"gradient_clip={self.gradient_clip}: takes a number above 0")
         redraw = self.feature_redraw
-        require(redraw > 0 and (redraw < 1 or redraw == int(redraw)), "feature_redraw: takes a chance or whole steps")
+        fits = redraw > 0 and (redraw < 1 or redraw == int(redraw))
+        require(fits, f"feature_redraw={redraw}: takes a chance between 0 and 1, or a whole number of steps")
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,8 @@ class TrainerConfig:
             value = getattr(self, name)
             require(value is None or value >= 1, f"{name}={value}: takes a number from 1 on")
         require(self.devices == "auto" or self.devices >= 1, f"devices={self.devices}: takes a number from 1 on")
+        alone = self.devices in ("auto", 1) and self.num_nodes == 1
+        require(alone or self.strategy != "single", "strategy=single: is for one process; choose trainer=ddp or fsdp")
 
 
 @dataclass(frozen=True)
@@ -193,4 +204,6 @@ class TrainConfig:
         require(self.batch_size >= 1, f"batch_size={self.batch_size}: takes a number from 1 on")
         fits = self.accumulate >= 1 and self.batch_size % self.accumulate == 0
         require(fits, f"accumulate={self.accumulate}: takes a number that divides batch_size={self.batch_size}")
-        require(self.seed >= 0, f"seed={self.seed}: takes a number from 0 on")
+        require(0 <= self.seed < 2**63, f"seed={self.seed}: takes a number from 0 to 2^63 - 1")
+        either = not (self.overwrite and self.resume)
+        require(either, "overwrite=true: throws a run away and resume=auto goes on with it; choose one")

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_write
-from musicgen.training.checkpoints import LAST
+from musicgen.files import atomic_write, kind_of
+from musicgen.training.checkpoints import BEST, LAST
 from musicgen.training.config import TrainConfig
 
 CONFIG, METRICS, CURVES, CHECKPOINTS, BUNDLE = "config.json", "metrics.csv", "curves.png", "checkpoints", "bundle"
@@ -34,21 +34,26 @@ def open_folder(config: TrainConfig, record: dict[str, Any]) -> None:
     Raises:
         UserError: It holds something else, or a run and nobody said what is to become of it.
     """
-    folder = config.run_dir
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    folder = config.run_dir.resolve()
+    kind = kind_of(folder)
+    if kind in ("file", "other"):
+        raise UserError(f"run_dir={config.run_dir}: exists and is not a folder; choose another name")
+    if kind == "folder" and any(folder.iterdir()):
         if not (folder / CONFIG).is_file():
-            raise UserError(f"run_dir={folder}: holds something else than a run; choose another folder")
+            raise UserError(f"run_dir={config.run_dir}: holds something else than a run; choose another folder")
         if config.overwrite:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
         elif config.resume is None and any((folder / CHECKPOINTS).glob("*.ckpt")):
             raise UserError(
-                f"run_dir={folder}: holds a run already; resume=auto goes on with it, overwrite=true throws it away"
+                f"run_dir={config.run_dir}: holds a run already; "
+                "resume=auto goes on with it, overwrite=true throws it away"
             )
     try:
         (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"run_dir={folder}: {error.strerror}") from None
+        raise UserError(f"run_dir={config.run_dir}: cannot be made ({error.strerror})") from None
     if not (folder / CHECKPOINTS / LAST).is_file():
+        (folder / CHECKPOINTS / BEST).unlink(missing_ok=True)  # of a beginning that is not gone on with
         atomic_write(folder / CONFIG, (json.dumps(record, indent=1) + "\n").encode())
 
 

@@ -102,7 +102,7 @@ class FixedWindows(Dataset[Batch]):
     Args:
         corpus: The songs.
         split: Which of them.
-        length: Tokens of each.
+        length: Tokens of each; no more than the longest has.
         batch_size: Songs in a batch.
         songs: How many; None for all.
         rank: Which process this is.
@@ -119,8 +119,9 @@ class FixedWindows(Dataset[Batch]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self.corpus, self.length = corpus, length
-        chosen = corpus.songs(split)[:songs][rank::world_size]
+        chosen = corpus.songs(split)[:songs]
+        self.corpus, self.length = corpus, min(length, max((song.tokens - 1 for song in chosen), default=length))
+        chosen = chosen[rank::world_size]
         self.batches: list[tuple[Song, ...]] = [
             chosen[first : first + batch_size] for first in range(0, len(chosen), batch_size)
         ]

@@ -108,7 +108,7 @@ class TrainingModule(LightningModule):
         if not math.isfinite(loss) or not math.isfinite(length) or loss > EXPLODED * guessing:
             step = self.trainer.global_step
             raise DivergenceError(
-                f"training has failed at step {step}: loss {loss:.4g} (guessing has {guessing:.2f}), gradient "
+                f"training has failed at step {step + 1}: loss {loss:.4g} (guessing has {guessing:.2f}), gradient "
                 f"{length:.4g}, draw {code_seed(self.config.seed, step)}; {self.last_checkpoint}; a lower "
                 "optimizer.learning_rate or a longer optimizer.warmup_steps may help"
             )

@@ -22,6 +22,7 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
+from torch.utils.data import DataLoader
 
 from musicgen.data.corpus import Corpus
 from musicgen.data.prepare import compose_songs, gather
@@ -35,7 +36,7 @@ from musicgen.training.config import DataConfig, TrainConfig, TrainerConfig
 from musicgen.training.curves import draw_curves
 from musicgen.training.export import export_checkpoint
 from musicgen.training.folder import BUNDLE, CHECKPOINTS, CURVES, METRICS, check_same_run, open_folder
-from musicgen.training.loaders import FixedWindows, Parts, training_loader
+from musicgen.training.loaders import FixedWindows, Part, Parts, training_loader
 from musicgen.training.module import TrainingModule
 from musicgen.training.sharding import shard_model
 from musicgen.training.table import Table
@@ -61,62 +62,9 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
         "corpus": hashlib.sha256(corpus.tokens.tobytes()).hexdigest(),
         "language": corpus.language.name,
     }
-    is_first = is_first_process()
-    if is_first:
-        open_folder(config, record)
-    last = config.run_dir / CHECKPOINTS / LAST
-    resumed = load_checkpoint(last)["musicgen"] if config.resume and not config.overwrite and last.is_file() else None
-    if resumed is not None:
-        check_same_run(record, resumed, config)
-    if resumed is not None and is_first:
-        say(f"going on from step {resumed['step']}")
-
-    keep_memory()
-    set_threads(config, resumed)
-    record["threads"] = torch.get_num_threads()
-    torch.manual_seed(config.seed)
-    model = PerformerLM(performer_config(config, len(corpus.language.vocabulary)))
-    model.checkpoint_activations = config.trainer.checkpoint_activations
-    if config.trainer.compile:
-        for layer in model.layers:
-            layer.compile()
-    table = Table(config.run_dir / METRICS, resumed["step"] if resumed else 0) if is_first else None
-    with quiet():
-        monitor = fit(config, corpus, model, table, record, last if resumed else None)
-    if is_first:
-        finish(config, monitor, time.monotonic() - began, say)
-
-
-def fit(
-    config: TrainConfig,
-    corpus: Corpus,
-    model: PerformerLM,
-    table: Table | None,
-    record: dict[str, Any],
-    checkpoint: Path | None,
-) -> Monitor:
-    """The training itself: Lightning's loop over our steps."""
-    trainer_config = config.trainer
-    shard = shard_model if trainer_config.strategy == "fsdp" else None
-    module = TrainingModule(model, config, corpus.language.pad, shard)
-    length = int(config.data.length * config.validation.extrapolate)
-    trainer = Trainer(
-        accelerator=trainer_config.accelerator,
-        devices=devices(trainer_config),
-        num_nodes=trainer_config.num_nodes,
-        strategy=strategy(trainer_config),
-        precision="bf16-mixed" if trainer_config.precision == "bf16" else "32-true",
-        max_steps=trainer_config.max_steps,
-        accumulate_grad_batches=config.accumulate,
-        logger=loggers(config),
-        plugins=[AtomicCheckpointIO()],
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        limit_val_batches=0,
-        default_root_dir=config.run_dir,
-    )
+    size = performer_config(config, len(corpus.language.vocabulary))
+    trainer = make_trainer(config)
+    world, rank = trainer.world_size, trainer.global_rank
     windows = Windows(
         corpus,
         length=config.data.length,
@@ -124,13 +72,75 @@ def fit(
         seed=config.seed,
         transpose=config.data.transpose,
     )
-    world, rank = trainer.world_size, trainer.global_rank
-    parts = Parts(windows, trainer_config.max_steps, config.accumulate, rank, world)
+    parts = Parts(windows, config.trainer.max_steps, config.accumulate, rank, world)
+    length = int(config.data.length * config.validation.extrapolate)
     judged = FixedWindows(corpus, "valid", length, parts.rows, config.validation.songs, rank, world)
+
+    # All is in order: only now is anything written.
+    is_first = is_first_process()
+    if is_first:
+        open_folder(config, record)
+    last = config.run_dir / CHECKPOINTS / LAST
+    resumed = load_checkpoint(last)["musicgen"] if config.resume and last.is_file() else None
+    if resumed is not None:
+        check_same_run(record, resumed, config)
+    if resumed is not None and is_first:
+        say(f"going on from step {resumed['step']}")
+    keep_memory()
+    set_threads(config, resumed)
+    record["threads"] = torch.get_num_threads()
+    torch.manual_seed(config.seed)
+    model = PerformerLM(size)
+    model.checkpoint_activations = config.trainer.checkpoint_activations
+    if config.trainer.compile:
+        for layer in model.layers:
+            layer.compile()
+    table = Table(config.run_dir / METRICS, resumed["step"] if resumed else 0) if is_first else None
     monitor = Monitor(config, judged, config.run_dir / CHECKPOINTS, table, record)
-    trainer.callbacks.insert(0, monitor)  # type: ignore[attr-defined]
-    trainer.fit(module, training_loader(parts, lambda: trainer.global_step), ckpt_path=checkpoint)
-    return monitor
+    shard = shard_model if config.trainer.strategy == "fsdp" else None
+    module = TrainingModule(model, config, corpus.language.pad, shard)
+    trainer.callbacks.append(monitor)  # type: ignore[attr-defined]
+    trainer.loggers = loggers(config)
+    loader = training_loader(parts, lambda: trainer.global_step)
+    with quiet():
+        fit(trainer, module, loader, last if resumed else None)
+    if is_first:
+        finish(config, monitor, time.monotonic() - began, say)
+
+
+def fit(trainer: Trainer, module: TrainingModule, loader: DataLoader[Part], checkpoint: Path | None) -> None:
+    """Lightning's loop over our steps."""
+    try:
+        trainer.fit(module, loader, ckpt_path=checkpoint)
+    except SystemExit:  # what Lightning makes of Ctrl-C
+        raise KeyboardInterrupt from None
+
+
+def make_trainer(config: TrainConfig) -> Trainer:
+    """Lightning's trainer for a run. It writes nothing by itself.
+
+    Raises:
+        UserError: This machine cannot do what the config asks for.
+    """
+    machine = config.trainer
+    with quiet():
+        return Trainer(
+            accelerator=machine.accelerator,
+            devices=devices(machine),
+            num_nodes=machine.num_nodes,
+            strategy=strategy(machine),
+            precision="bf16-mixed" if machine.precision == "bf16" else "32-true",
+            max_steps=machine.max_steps,
+            accumulate_grad_batches=config.accumulate,
+            logger=False,
+            plugins=[AtomicCheckpointIO()],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            limit_val_batches=0,
+            default_root_dir=config.run_dir,
+        )
 
 
 def load_corpus(config: DataConfig, seed: int) -> Corpus:
@@ -209,17 +219,29 @@ def finish(config: TrainConfig, monitor: Monitor, seconds: float, say: Say) -> N
     """Export the best model, draw the curves, and say where they are."""
     folder = config.run_dir
     draw_curves(folder / METRICS, folder / CURVES)
-    best = folder / CHECKPOINTS / BEST
     if monitor.stopped_by is not None:
-        say(f"stopped because {monitor.stopped_by}; the same command with resume=auto goes on")
-    checkpoint = best if best.is_file() else folder / CHECKPOINTS / LAST
-    if checkpoint.is_file():
-        export_checkpoint(checkpoint, folder / BUNDLE)
+        say(f"stopped because {monitor.stopped_by}")
     loss, step = monitor.best
     if math.isfinite(loss):
         say(f"best validation loss {loss:.4f} at step {step}")
+    else:
+        say("no validation: the model is that of the last step")
+    export_best(folder, say)
     say(f"{seconds:,.0f} s, peak memory {peak_memory():.1f} GB")
     say(f"the model is in {folder / BUNDLE}, its losses in {folder / METRICS} and {folder / CURVES}")
+
+
+def export_best(folder: Path, say: Say) -> None:
+    """Make the bundle of the best checkpoint; of the last, if the best is not there or damaged."""
+    for name in (BEST, LAST):
+        path = folder / CHECKPOINTS / name
+        if path.is_file():
+            try:
+                export_checkpoint(path, folder / BUNDLE)
+            except UserError as error:
+                say(f"not exported: {error}")
+            else:
+                return
 
 
 @contextlib.contextmanager

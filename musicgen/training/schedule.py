@@ -23,7 +23,8 @@ def learning_rate(step: int, config: OptimizerConfig, max_steps: int) -> float:
     top, floor = config.learning_rate, config.final_learning_rate
     if step < config.warmup_steps:
         return top * (step + 1) / (config.warmup_steps + 1)
-    decay = max((config.decay_steps or max_steps) - config.warmup_steps, 1)
+    end = max_steps if config.decay_steps is None else config.decay_steps
+    decay = max(end - config.warmup_steps, 1)
     progress = min((step - config.warmup_steps) / decay, 1.0)
     return floor + (top - floor) * (1 + math.cos(math.pi * progress)) / 2
 

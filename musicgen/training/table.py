@@ -10,6 +10,7 @@ import csv
 import io
 from pathlib import Path
 
+from musicgen.errors import UserError
 from musicgen.files import atomic_write
 
 COLUMNS = (
@@ -48,8 +49,11 @@ class Table:
         """Append a line."""
         text = io.StringIO()
         csv.DictWriter(text, COLUMNS, lineterminator="\n").writerow(_texts({"step": step, **metrics}))
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(text.getvalue())
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(text.getvalue())
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written ({error.strerror})") from None
 
 
 def _texts(row: dict[str, float]) -> dict[str, str]:

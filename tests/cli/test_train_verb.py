@@ -82,8 +82,8 @@ def test_a_decay_joins_any_encoding() -> None:
         (["trainer.max_steps=many"], "trainer.max_steps=many: takes a whole number"),
         (["trainer.max_steps=0"], "trainer.max_steps=0: takes a number from 1 on"),
         (["optimizer.learning_rate=fast"], "optimizer.learning_rate=fast: takes a number"),
-        (["optimizer.learning_rate=1e-9"], "optimizer.final_learning_rate: takes"),
-        (["optimizer.feature_redraw=1.5"], "optimizer.feature_redraw: takes a chance or whole steps"),
+        (["optimizer.learning_rate=1e-9"], "optimizer.final_learning_rate=5e-06: takes"),
+        (["optimizer.feature_redraw=1.5"], "optimizer.feature_redraw=1.5: takes a chance"),
         (["trainer.precision=fp8"], "trainer.precision=fp8: takes one of float32, bf16"),
         (["trainer.devices=none"], "trainer.devices=none: takes a whole number or one of auto"),
         (["batch_size=6", "accumulate=4"], "accumulate=4: takes a number that divides batch_size=6"),
@@ -99,6 +99,17 @@ def test_a_decay_joins_any_encoding() -> None:
         (["batch_size=3", "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"], "cannot be divided"),
         (["optimizer=adam"], "optimizer: takes several keys"),
         (["data.songs=2"], "data.songs=2: takes a number from 3 on"),
+        (["optimizer.decay_steps=0"], "optimizer.decay_steps=0: takes more than warmup_steps=200"),
+        (["optimizer.learning_rate=-1"], "optimizer.learning_rate=-1.0: takes a number above 0"),
+        (["trainer.num_nodes=2"], "trainer.strategy=single: is for one process"),
+        (["trainer.devices=2"], "trainer.strategy=single: is for one process"),
+        (["seed=99999999999999999999999"], "seed="),
+        (["data.length=1e9"], "data.length="),
+        (["data.folder=somewhere"], "data.folder=somewhere: is for a prepared corpus; choose data=pop_piano"),
+        (["overwrite=true", "resume=auto"], "choose one"),
+        (["hydra.run.dir=x"], "is for sweeps (-m)"),
+        (["optimzer.learning_rate=1"], "did you mean 'optimizer'?"),
+        (["trainer.max_steps=1,2"], "-m trains one model for each value"),
     ],
 )
 def test_a_mistake_is_one_sentence_that_names_its_key(
@@ -139,6 +150,24 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "file", "file/below"])
+def test_a_folder_that_cannot_be_is_one_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert main(["train", *QUICK, f"run_dir={tmp_path}/{name}"]) == 2
+    assert "run_dir=" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_link_to_a_run_may_be_overwritten(tmp_path: Path) -> None:
+    assert main(["train", *QUICK, f"run_dir={tmp_path}/run"]) == 0
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    assert main(["train", *QUICK, f"run_dir={tmp_path}/link", "overwrite=true", "seed=3"]) == 0
+
+
+def test_no_experiment_and_no_debug_can_be_said() -> None:
+    assert compose("train", ["experiment=null", "debug=null"]) == compose("train", [])
+
+
 class TestSweep:
     def test_every_combination_is_a_job(self) -> None:
         jobs = combinations(["pe=ape,sine", "seed=1,2,3", "batch_size=4", "hydra/launcher=slurm"])
@@ -160,6 +189,49 @@ class TestSweep:
     ) -> None:
         assert main(["train", "-m", *arguments]) == 2
         assert capsys.readouterr().err.startswith("musicgen: ")
+
+    def test_a_model_that_cannot_be_is_found_before_the_first(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["train", "-m", *QUICK, "model.num_heads=1,3", f"run_dir={tmp_path}/run"]) == 2
+        assert "num_heads" in capsys.readouterr().err
+        assert not (tmp_path / "run").exists()
+
+    def test_help_is_there_in_a_sweep_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["train", "-m", "--help"]) == 0
+        assert "usage: musicgen train" in capsys.readouterr().out
+
+    def test_a_job_whose_folder_is_taken_is_named_and_the_others_train_in_any_folder(self, tmp_path: Path) -> None:
+        folder = tmp_path / "it's, a=b [c]"
+        words = [sys.executable, "-m", "musicgen", "train", "-m", *QUICK, f"run_dir={folder}"]
+        first = subprocess.run([*words, "seed=1"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        (folder / "seed=1").mkdir()
+        (folder / "seed=1" / "thesis").write_text("mine")
+        second = subprocess.run([*words, "seed=1,2"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (first.returncode, second.returncode) == (0, 2)
+        assert "seed=1" in second.stderr
+        assert "holds something else than a run" in second.stderr
+        assert (folder / "run" / "bundle").is_dir()
+        assert (folder / "seed=2" / "bundle").is_dir()
+
+    def test_a_job_may_have_several_processes(self, tmp_path: Path) -> None:
+        machine = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.threads=1"]
+        words = [
+            sys.executable,
+            "-m",
+            "musicgen",
+            "train",
+            "-m",
+            *QUICK,
+            *machine,
+            "trainer.max_steps=2",
+            "run_dir=run",
+        ]
+        done = subprocess.run(
+            [*words, "seed=4"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200
+        )
+        assert done.returncode == 0, done.stderr
+        assert list((tmp_path / "run").rglob("model.safetensors"))
 
     def test_a_cluster_gets_a_job_script(self, tmp_path: Path) -> None:
         with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):

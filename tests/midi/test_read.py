@@ -127,7 +127,7 @@ def test_a_reader_that_dies_is_an_answer_and_the_next_file_is_read(
     assert len(read_midi(path).notes) == 40
 
 
-def die_of_it(_: str) -> None:
+def die_of_it(*_: str) -> None:
     os.abort()
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -202,18 +204,20 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, capsys: pytest.C
 
 def test_a_damaged_checkpoint_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    assert train(folder, "trainer.max_steps=3", "optimizer.decay_steps=8") == 0
+    assert train(folder, "trainer.max_steps=3", "optimizer.decay_steps=30") == 0
     path = folder / "checkpoints" / "last.ckpt"
     path.write_bytes(path.read_bytes()[:-500])
-    assert train(folder, "trainer.max_steps=4", "optimizer.decay_steps=8", "resume=auto") == 2
+    assert train(folder, "trainer.max_steps=4", "optimizer.decay_steps=30", "resume=auto") == 2
     assert "last.ckpt: not a checkpoint that can be read" in capsys.readouterr().err
 
 
-def test_a_run_is_made_longer_where_its_rate_does_not_depend_on_it(unbroken: Path, tmp_path: Path) -> None:
+def test_a_run_is_made_longer_where_its_rate_does_not_depend_on_it(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert train(folder, "trainer.max_steps=5", "optimizer.decay_steps=8", "validation.every=4") == 0
-    assert train(folder, "trainer.max_steps=8", "optimizer.decay_steps=8", "resume=auto") == 0
-    trained = [[row for row in losses(path) if "train/loss" in row] for path in (folder, unbroken)]
+    longer = ["optimizer.decay_steps=30", "optimizer.warmup_steps=2"]
+    assert train(folder, "trainer.max_steps=5", *longer) == 0
+    assert train(folder, "trainer.max_steps=8", *longer, "resume=auto") == 0
+    assert train(tmp_path / "at once", "trainer.max_steps=8", *longer) == 0
+    trained = [[row for row in losses(path) if "train/loss" in row] for path in (folder, tmp_path / "at once")]
     assert trained[0] == trained[1]
 
 
@@ -231,16 +235,89 @@ def test_failure_is_noticed_with_step_draw_and_checkpoint(
     monkeypatch.setattr(training_module.F, "cross_entropy", failing)
     assert train(tmp_path / "run", "validation.every=100") == 2
     message = capsys.readouterr().err
-    assert "training has failed at step 4" in message
+    assert "training has failed at step 5" in message
     assert "draw " in message
     assert f"{tmp_path}/run/checkpoints/last.ckpt is from step 3" in message
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")
     assert all(torch.isfinite(value).all() for value in checkpoint["state_dict"].values())
 
 
+def test_failure_after_going_on_names_the_checkpoint_it_went_on_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["optimizer.decay_steps=100", "validation.every=100", "trainer.checkpoint_every=100"]
+    assert train(tmp_path / "run", *options, "trainer.max_steps=2") == 0
+    monkeypatch.setattr(training_module, "EXPLODED", 0.01)
+    assert train(tmp_path / "run", *options, "trainer.max_steps=5", "resume=auto") == 2
+    message = capsys.readouterr().err
+    assert "training has failed at step 3" in message
+    assert "last.ckpt is from step 2" in message
+
+
+def test_a_config_that_cannot_be_trained_throws_nothing_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(tmp_path / "run", "trainer.max_steps=2") == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    for mistake in ("model.num_heads=3", "trainer=gpu", "seed=99999999999999999999999", "pe.num_sines=0"):
+        assert train(tmp_path / "run", "overwrite=true", mistake) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    assert train(tmp_path / "new", "model.num_heads=3") == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_best_model_without_a_last_one_is_not_gone_on_with(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert train(folder, "trainer.checkpoint_every=100", "validation.every=2", "trainer.max_steps=4") == 0
+    (folder / "checkpoints" / "last.ckpt").unlink()
+    assert train(folder, "resume=auto", "model.d_model=32", "validation.every=100", "trainer.max_steps=2") == 0
+    assert load_bundle(folder / "bundle").config.d_model == 32
+
+
+def test_a_damaged_best_model_leaves_the_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert train(folder) == 0
+    (folder / "checkpoints" / "best.ckpt").write_bytes(b"damage")
+    assert train(folder, "resume=auto") == 0
+    assert "best.ckpt: not a checkpoint that can be read" in capsys.readouterr().out
+    assert "steps: 8" in (folder / "bundle" / "MODEL_CARD.md").read_text()
+
+
+def test_an_interrupt_is_130_and_no_traceback(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command(tmp_path / "run", "trainer.max_steps=100000", "validation.every=100000"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    for line in process.stdout:
+        if line.startswith("step 5:"):
+            process.send_signal(signal.SIGINT)
+            break
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.strip()) == (130, "musicgen: interrupted")
+
+
+def test_a_full_disk_in_the_log_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Path.open
+
+    def failing(path: Path, mode: str = "r", **options: Any) -> Any:
+        if mode == "a" and path.name == "metrics.csv":
+            raise OSError(28, os.strerror(28))
+        return original(path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", failing)
+    assert train(tmp_path / "run") == 2
+    assert "metrics.csv: cannot be written (No space left on device)" in capsys.readouterr().err
+
+
 def test_an_explosion_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path / "run", "model.weight_std=3.0", "model.embedding_std=3.0") == 2
-    assert "training has failed at step 0" in capsys.readouterr().err
+    assert "training has failed at step 1" in capsys.readouterr().err
 
 
 def test_training_stops_when_validation_no_longer_improves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,6 +327,10 @@ def test_training_stops_when_validation_no_longer_improves(tmp_path: Path, capsy
     judged = [row["val/loss"] for row in losses(tmp_path / "run") if "val/loss" in row]
     assert len(judged) < 200
     assert min(judged) == judged[-3]
+    before = losses(tmp_path / "run")
+    again = [*options, "optimizer.learning_rate=1e-2", "optimizer.warmup_steps=0", "resume=auto"]
+    assert train(tmp_path / "run", *again) == 0  # it does not train beyond where it stopped
+    assert losses(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize(("name", "leaves"), [("tensorboard", "tensorboard"), ("wandb", "wandb")])
