@@ -120,7 +120,7 @@ class Guarded:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            with child:  # closes the pipes and waits
+            with contextlib.suppress(OSError), child:  # closes the pipes, one of which may hold half a question
                 pass
 
     def __del__(self) -> None:

@@ -105,3 +105,15 @@ def test_a_script_beside_a_file_named_like_a_module_of_python_has_children(
     call = Guarded(double)
     assert call(2) == 4
     call.close()
+
+
+def test_a_child_that_died_with_half_a_question_is_closed_quietly() -> None:
+    call = Guarded(double)
+    assert call(1) == 2
+    child = call._child
+    assert child
+    assert child.stdin
+    child.stdin.write(b"half")
+    child.kill()
+    child.wait()
+    call.close()

@@ -54,7 +54,7 @@ def _child() -> Guarded:
     return Guarded(parse_file, SECONDS)
 
 
-def parse_file(path: str, name: str | None = None) -> Score:
+def parse_file(path: Path | str, name: str | None = None) -> Score:
     """`read_midi` without the child process.
 
     Args:
@@ -64,7 +64,7 @@ def parse_file(path: str, name: str | None = None) -> Score:
     try:
         return parse_midi(read_bytes(path))
     except MidiError as error:
-        shown = path if name is None else name
+        shown = str(path if name is None else name)
         raise MidiError(f"{shown if shown.isprintable() else repr(shown)}: {error}") from None
 
 
