@@ -13,21 +13,28 @@ REMI = Remi()
 
 
 def random_piece(seed: int, length: int) -> Tokens:
-    """A walk through the grammar, every family as likely as any other, that ends soon after `length` tokens."""
+    """A walk through the grammar that ends soon after `length` tokens.
+
+    Notes are likely, many of them on a few keys, so that a key is often wanted while it is down.
+    """
     random = np.random.default_rng(seed)
+    words = REMI.vocabulary
+    bar, pitch, end = (words.number(name) for name in ("Bar", "Pitch", "EOS"))
     state, tokens = REMI.grammar.start(), list[int]()
-    family = REMI.vocabulary.family
     while not state.is_complete:
         allowed = np.flatnonzero(state.mask())
-        choice = random.choice(np.unique(family[allowed]))
-        if len(tokens) > length:  # make for the end
-            for name in ("EOS", "Bar", "Pitch"):
-                if REMI.vocabulary.number(name) in family[allowed] and not (
-                    name == "Bar" and not state.counters.bar_notes
-                ):
-                    choice = REMI.vocabulary.number(name)
-                    break
-        token = int(random.choice(allowed[family[allowed] == choice]))
+        families = np.unique(words.family[allowed])
+        if len(tokens) > length:  # make for the end: by way of a note, if this bar has none
+            wanted = [end, bar] if state.counters.bar_notes or end in families else [pitch]
+            choice = next((family for family in wanted if family in families), random.choice(families))
+        else:
+            weights = np.where(
+                families == pitch, 3.0, np.where(families == end, 0.0, np.where(families == bar, 0.3, 1.0))
+            )
+            choice = random.choice(families, p=weights / weights.sum())
+        options = allowed[words.family[allowed] == choice]
+        few = options[(options >= words["Pitch_60"]) & (options <= words["Pitch_65"])]
+        token = int(random.choice(few if len(few) and random.random() < 0.7 else options))
         assert state.advance(token)
         tokens.append(token)
     return np.array(tokens, np.uint16)
