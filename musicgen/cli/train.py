@@ -38,13 +38,13 @@ example: musicgen train experiment=smoke
 
 def run(arguments: list[str]) -> int:
     """Train, or start a sweep."""
-    asked = {"-h", "--help", "--cfg"} & set(arguments)
-    if not asked and {"-m", "--multirun"} & set(arguments):
+    rest = [argument for argument in arguments if argument not in ("-m", "--multirun")]
+    is_question = {"-h", "--help", "--cfg"} & set(rest)
+    if len(rest) < len(arguments) and not is_question:
         from musicgen.cli.sweep import sweep
 
-        return sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
-    alone = [argument for argument in arguments if argument not in ("-m", "--multirun")]
-    composed = configure("train", ABOUT, alone, PATHS)
+        return sweep(rest)
+    composed = configure("train", ABOUT, rest, PATHS)
     if composed is not None:
         train_composed(composed)
     return 0

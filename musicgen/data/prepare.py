@@ -118,7 +118,7 @@ def gather(results: Iterable[Encoded | Song], seed: int, lists: dict[str, str] |
         drawn: list[str | None] = list(draw_splits([str(song.record.sha256) for song in songs], groups, seed))
     else:
         drawn = [lists.get(song.record.path) for song in songs]
-    fates = iter(list(_fates([song.record.path for song in songs], groups, drawn)))
+    fates = _fates([song.record.path for song in songs], groups, drawn)
     index, kept, offset = [], [], 0
     for result in results:
         if isinstance(result, Song):

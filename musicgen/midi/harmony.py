@@ -6,9 +6,8 @@ hour of music would take it a day. It is given sixteen bars at a time, which cha
 
 from __future__ import annotations
 
-import numpy as np
-
 from musicgen.midi.chord import NO_CHORD, Chord
+from musicgen.midi.convert import to_miditoolkit
 from musicgen.midi.score import ChordMark, Score
 
 BLOCK_BEATS = 64
@@ -31,32 +30,13 @@ def find_chords(score: Score) -> tuple[ChordMark, ...]:
 def _chords_of_block(score: Score, first: int, last: int) -> list[Chord]:
     """The chord of each beat between two ticks, of which `first` is a whole number of beats."""
     from chorder import Dechorder
-    from miditoolkit import Instrument, MidiFile, Note
 
-    drums = np.array([track.is_drum for track in score.tracks] or [False])
     notes = score.notes[(score.notes["end"] > first) & (score.notes["start"] < last)]
-    notes = notes[~drums[notes["track"]]]
-    end = min(int(notes["end"].max(initial=first)), last)
-    midi = MidiFile(ticks_per_beat=score.ticks_per_beat)
-    midi.instruments = [
-        Instrument(
-            0,
-            notes=[
-                Note(
-                    int(note["velocity"]),
-                    int(note["pitch"]),
-                    int(max(note["start"], first)) - first,
-                    int(min(note["end"], last)) - first,
-                )
-                for note in notes
-            ],
-        )
-    ]
-    midi.max_tick = end - first
+    notes = notes[~score.is_drum(notes)]
     beats = -(-(min(score.end, last) - first) // score.ticks_per_beat)
-    chords = (
-        [Chord(c.root_pc, c.quality) if c.is_complete() else NO_CHORD for c in Dechorder.dechord(midi)]
-        if len(notes)
-        else []
-    )
+    if not len(notes):
+        return [NO_CHORD] * beats
+    notes["start"], notes["end"] = notes["start"].clip(first) - first, notes["end"].clip(max=last) - first
+    found = Dechorder.dechord(to_miditoolkit(Score(score.ticks_per_beat, notes, score.tracks)))
+    chords = [Chord(item.root_pc, item.quality) if item.is_complete() else NO_CHORD for item in found]
     return (chords + [NO_CHORD] * beats)[:beats]

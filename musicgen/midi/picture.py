@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from musicgen.midi.chord import NO_CHORD, ROOTS, Chord
 from musicgen.midi.score import Notes, Score, make_notes
-from musicgen.midi.write import bar_lines
+from musicgen.midi.write import bar_lines, playable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,15 +92,10 @@ class _Page:
     def lane(self) -> float:
         return float(np.clip(10 / max(len(self.drums), 1), 0.6, 2))
 
-    def is_drum(self, notes: Notes) -> NDArray[np.bool_]:
-        return np.array([track.is_drum for track in self.score.tracks], bool)[notes["track"]]
-
 
 def _lay_out(score: Score) -> _Page | None:
     """A page for a score; none if it has no notes."""
-    notes = score.notes
-    notes = notes[(notes["start"] >= 0) & (notes["end"] > notes["start"])]
-    notes = notes[(notes["pitch"] >= 0) & (notes["pitch"] <= 127)]
+    notes = playable(score.notes)
     if not len(notes):
         return None
     bars = _bars(score, int(notes["end"].max()))
@@ -108,7 +103,7 @@ def _lay_out(score: Score) -> _Page | None:
     while in_row * MOST_ROWS < len(bars) - 1:
         in_row = in_row * 4 // 3 if in_row % 3 == 0 else in_row * 3 // 2
     starts = np.append(bars[:-1:in_row], bars[-1])
-    is_drum = np.array([track.is_drum for track in score.tracks], bool)[notes["track"]]
+    is_drum = score.is_drum(notes)
     pitches = notes["pitch"][~is_drum]
     low, high = (int(pitches.min()), int(pitches.max())) if len(pitches) else (60, 60)
     room = max(24 - (high - low), 4)  # two octaves at least, and air above and below
@@ -213,7 +208,7 @@ def _draw_notes(axes: Axes, page: _Page, start: int, end: int) -> None:
     places = np.stack([columns, lasting, notes["pitch"], notes["track"]])[:, order]
     kept = order[np.sort(np.unique(places, axis=1, return_index=True)[1])][::-1]
     notes = notes[kept]
-    drums = page.is_drum(notes)
+    drums = page.score.is_drum(notes)
     _draw_drums(axes, page, notes[drums & (notes["start"] >= start)])
     notes = notes[~drums]
     left = notes["start"].clip(start).astype(float)

@@ -100,6 +100,11 @@ class Score:
         """Seconds until the last note ends."""
         return float(self.seconds(np.array([self.end]))[0])
 
+    def is_drum(self, notes: Notes) -> NDArray[np.bool_]:
+        """Whether each of some notes of this score is on a track of drums, shape (notes,)."""
+        drums: NDArray[np.bool_] = np.array([track.is_drum for track in self.tracks] or [False])[notes["track"]]
+        return drums
+
     def seconds(self, ticks: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
         """When ticks come, by the tempo map. Tick 0 is at 0 s; what comes before it is at negative times.
 

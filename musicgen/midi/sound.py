@@ -27,7 +27,7 @@ from musicgen.errors import UserError
 from musicgen.files import kind_of
 from musicgen.guard import Guarded, GuardError
 from musicgen.midi.score import Score
-from musicgen.midi.write import midi_bytes
+from musicgen.midi.write import midi_bytes, playable
 
 Synthesiser = Literal["auto", "fluidsynth"]
 Signal = NDArray[np.float32]
@@ -80,9 +80,7 @@ def render_wav(
     Raises:
         UserError: There are no notes, the piece is too long, or the soundfont cannot be used, and why.
     """
-    notes = score.notes
-    notes = notes[(notes["start"] >= 0) & (notes["end"] > notes["start"]) & (notes["pitch"] >= 0)]
-    score = score.replace(notes=notes[notes["pitch"] <= 127])
+    score = score.replace(notes=playable(score.notes))
     if not len(score.notes):
         raise UserError("no notes, so there is nothing to hear")
     if score.duration > LONGEST_SECONDS:

@@ -94,6 +94,12 @@ def clean(score: Score) -> Score:
     )
 
 
+def playable(notes: Notes) -> Notes:
+    """Those notes that have a length, begin at 0 or later and have a pitch MIDI knows; a copy."""
+    kept = (notes["start"] >= 0) & (notes["end"] > notes["start"]) & (notes["pitch"] >= 0) & (notes["pitch"] <= 127)
+    return notes[kept]
+
+
 def channels(tracks: Sequence[Track]) -> tuple[int, ...]:
     """The channel of each track, counted from 0.
 
@@ -139,8 +145,7 @@ def chord_text(chord: Chord) -> str:
 
 
 def _clean_notes(notes: Notes, channel_of: NDArray[np.int64]) -> Notes:
-    playable = (notes["start"] >= 0) & (notes["end"] > notes["start"]) & (notes["pitch"] >= 0) & (notes["pitch"] <= 127)
-    notes = notes[playable]
+    notes = playable(notes)
     notes["velocity"] = notes["velocity"].clip(1, 127)
     key = channel_of[notes["track"]] * 128 + notes["pitch"]
     order = np.lexsort((-notes["end"], notes["start"], key))

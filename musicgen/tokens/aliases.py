@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from musicgen.midi.chord import HARTE, NO_CHORD, Chord, parse_root
 from musicgen.tokens.quantise import MAX_HALVES, PITCHES, POSITIONS, TEMPOS, VELOCITIES, TokenError
 from musicgen.tokens.remi import VOCABULARY
@@ -101,7 +103,7 @@ def read_names(names: Iterable[str]) -> Tokens:
         tokens.append(token)
     if note:
         raise TokenError(f"the last note has only {' and '.join(sorted(note))}")
-    return VOCABULARY.to_ids(VOCABULARY.names[token] for token in tokens)
+    return np.array(tokens, np.uint16)
 
 
 def _positions_per_bar(names: list[str]) -> int:

@@ -92,8 +92,7 @@ def quantise(score: Score) -> tuple[Score, Quantisation]:
     """
     check_metre(score)
     keyboard = np.isin(score.notes["pitch"], PITCHES)
-    drums = np.array([track.is_drum for track in score.tracks] or [False])
-    notes = score.notes[keyboard & ~drums[score.notes["track"]]]
+    notes = score.notes[keyboard & ~score.is_drum(score.notes)]
     if not len(notes):
         raise TokenError("no notes" if not len(score.notes) else "no notes but drums, or none on a piano's keyboard")
     position = _nearest(notes["start"], score.ticks_per_beat, 4)
