@@ -1,4 +1,4 @@
-"""`musicgen prepare`: what a user sees, what is on the disk after every way to stop it, and every wrong argument."""
+"""`musicgen prepare`: what a user sees, what is on the disk, and every wrong argument."""
 
 from __future__ import annotations
 
@@ -8,86 +8,22 @@ import os
 import pty
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prepare_runs import CORPUS_FILES, ROOT, SYNTHETIC, Run, contents, folder_of
 
-from musicgen.cli import main as command
 from musicgen.cli.compose import compose as compose_config
-from musicgen.data import summary
 from musicgen.data.corpus import Corpus
 from musicgen.data.summary import summarise
 from musicgen.data.synthetic import compose
-from musicgen.data.verify import verify
 from musicgen.midi.score import NOTE, TimeSignature
 from musicgen.midi.write import midi_bytes
-
-ROOT = Path(__file__).parents[2]
-CORPUS_FILES = ["corpus.json", "corpus.png", "index.jsonl", "tokenizer.json", "tokens.npy"]
-SYNTHETIC = ("source=synthetic", "songs=3", "bars=2")
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(drawing_run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The same without the picture, which takes longer than all the rest."""
-    monkeypatch.setattr(summary, "draw_summary", lambda _, path: path.write_bytes(b"no picture"))
-    return drawing_run
-
-
-@pytest.fixture
-def drawing_run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command: its exit status, what it printed, and what it complained of."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["prepare", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return folder_of(tmp_path_factory.mktemp("many") / "input", 40, 8)
-
-
-def folder_of(folder: Path, songs: int, bars: int = 4) -> Path:
-    for number in range(songs):
-        path = folder / f"src_{number % 4 + 1:03d}" / f"{number}.mid"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(midi_bytes(compose(number, bars)))
-    return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "musicgen", "prepare", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    """Until something holds, or the process has ended by itself."""
-    limit = time.monotonic() + 60
-    while not condition() and process.poll() is None:
-        assert time.monotonic() < limit
-        time.sleep(0.002)
 
 
 def test_a_folder_becomes_a_corpus_and_the_summary_says_what_is_in_it(tmp_path: Path, drawing_run: Run) -> None:
@@ -129,55 +65,6 @@ def test_the_same_input_and_seed_give_the_same_bytes(many: Path, tmp_path: Path,
     (many / "src_001" / "broken.mid").unlink()
     assert results[0] == results[1]
     assert set(results[0]) == set(CORPUS_FILES)
-
-
-@pytest.mark.parametrize("when", ["reading", "tokens.npy", "corpus.json", "output"])
-def test_a_run_that_is_killed_leaves_no_corpus_or_a_whole_one_and_the_next_makes_it(
-    when: str, many: Path, tmp_path: Path, run: Run
-) -> None:
-    output = tmp_path / "out"
-    process = start(f"input={many}", f"output={output}", "workers=1")
-
-    def now() -> bool:
-        staged = list(tmp_path.glob(".out.*.partial"))
-        if when == "output":
-            return output.exists()
-        return bool(staged) if when == "reading" else any((folder / when).exists() for folder in staged)
-
-    wait_for(now, process)
-    if when == "reading":
-        time.sleep(0.4)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    if when != "output":  # by then it may have been through
-        assert process.returncode == -signal.SIGKILL
-        assert list(tmp_path.glob(".out.*.partial"))
-    if output.exists():
-        assert verify(output) == []
-    assert output.exists() == (when == "output")
-    again = [f"input={many}"] if when == "reading" else SYNTHETIC
-    status, _, complaint = run(*again, f"output={output}", "workers=1", "overwrite=true")
-    assert (status, complaint) == (0, "")
-    assert verify(output) == []
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_an_interrupt_leaves_what_was_there_and_nothing_else(
-    overwrite: bool, many: Path, tmp_path: Path, run: Run
-) -> None:
-    output = tmp_path / "out"
-    if overwrite:
-        run(*SYNTHETIC, f"output={output}")
-    before = contents(tmp_path)
-    process = start(f"input={many}", f"output={output}", "workers=2", f"overwrite={str(overwrite).lower()}")
-    wait_for(lambda: list(tmp_path.glob(".out.*.partial")), process)
-    time.sleep(0.4)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
-    assert (process.returncode, complaint) == (130, "musicgen: interrupted\n")
-    assert contents(tmp_path) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"] * overwrite
 
 
 def test_the_script_does_what_the_verb_does_and_a_terminal_sees_how_far_it_is(tmp_path: Path, drawing_run: Run) -> None:

@@ -15,7 +15,7 @@ from musicgen.cli import main as command
 from musicgen.cli import render
 from musicgen.cli.compose import compose as compose_config
 from musicgen.data.synthetic import compose
-from musicgen.midi import read, sound
+from musicgen.midi import read, sound, synthesis
 from musicgen.midi.score import NOTE
 from musicgen.midi.write import midi_bytes
 
@@ -60,7 +60,7 @@ def test_a_file_becomes_a_picture_and_a_sound_beside_it(
     assert (tmp_path / "song.mid").read_bytes() == before
     assert (tmp_path / "song.png").read_bytes().startswith(b"\x89PNG")
     with wave.open(str(tmp_path / "song.wav")) as file:
-        assert file.getnframes() / file.getframerate() == pytest.approx(compose(0, 2).duration, abs=sound.TAIL)
+        assert file.getnframes() / file.getframerate() == pytest.approx(compose(0, 2).duration, abs=synthesis.TAIL)
 
 
 @pytest.mark.parametrize("options", [["song.mid", "other.MIDI"], ["input=song.mid", "other.MIDI"]])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
-from musicgen.midi import sound
+from musicgen.midi import synthesis
 from musicgen.midi.score import NOTE, Score, Track, make_notes, make_tempos
 from musicgen.midi.sound import default_soundfont, render_wav
 
@@ -73,13 +73,13 @@ def test_a_note_sounds_from_its_start_to_its_end_and_dies_away() -> None:
     assert level(signal, 1, 1.1) > 0.05
     assert level(signal, 2.8, 3) > 0.05
     assert level(signal, 3.3, 3.5) < 0.1 * level(signal, 2.8, 3)
-    assert 3 <= signal.shape[1] / RATE <= 3 + sound.TAIL
+    assert 3 <= signal.shape[1] / RATE <= 3 + synthesis.TAIL
 
 
 def test_the_peak_is_just_below_full_scale_however_many_notes_there_are() -> None:
     chord = make_notes([0] * 40, [480] * 40, list(range(40, 80)), 127)
     for score in (note(60, velocity=1), Score(480, chord)):
-        assert np.abs(play(score)).max() == pytest.approx(sound.PEAK, abs=1e-3)
+        assert np.abs(play(score)).max() == pytest.approx(synthesis.PEAK, abs=1e-3)
 
 
 def test_louder_notes_are_louder() -> None:
@@ -107,7 +107,7 @@ def test_a_piece_is_as_long_as_its_score_is_heard_throughout_and_is_the_same_twi
     score = compose(2, 8)
     data = render_wav(score)
     signal = listen(data, 44_100)
-    assert score.duration <= signal.shape[1] / 44_100 + 0.01 <= score.duration + sound.TAIL + 0.02
+    assert score.duration <= signal.shape[1] / 44_100 + 0.01 <= score.duration + synthesis.TAIL + 0.02
     seconds = [np.abs(signal[:, at * 44_100 : (at + 1) * 44_100]).max() for at in range(int(score.duration))]
     assert min(seconds) > 0.01
     assert render_wav(score) == data
@@ -198,7 +198,7 @@ def test_fluidsynth_is_used_if_it_is_asked_for(tmp_path: Path, monkeypatch: pyte
     install(tmp_path, "", monkeypatch)
     signal = listen(render_wav(note(60), None, RATE, "fluidsynth"))
     assert signal.shape == (2, RATE)
-    assert np.abs(signal).max() == pytest.approx(sound.PEAK, abs=1e-3)
+    assert np.abs(signal).max() == pytest.approx(synthesis.PEAK, abs=1e-3)
 
 
 def test_a_fluidsynth_that_fails_or_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,3 +43,15 @@ def losses(folder: Path) -> list[dict[str, float]]:
     """All that was measured, but for the speed, which differs from run to run."""
     rows = read_table(folder / "metrics.csv")
     return [{name: value for name, value in row.items() if name != "train/tokens_per_second"} for row in rows]
+
+
+def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    """The same as a process, whose output can be read."""
+    words = command(folder, *overrides)
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(process: subprocess.Popen[str], step: int) -> None:
+    """Until a process has said that it has done a step."""
+    assert process.stdout
+    next(line for line in process.stdout if line.startswith(f"step {step}:"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from runs import TINY, command, losses, train
+from runs import TINY, command, losses, start, train, wait_for_step
 
 from musicgen.model import load_bundle
 from musicgen.tokens.tokenizer import load_tokenizer
@@ -95,17 +95,12 @@ def test_two_processes_train_the_run_of_one(unbroken: Path, tmp_path: Path) -> N
 
 def test_a_run_that_is_killed_again_and_again_is_the_unbroken_run_bit_for_bit(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    for step in ("2", "5"):
-        process = subprocess.Popen(
-            command(folder, "resume=auto"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert process.stdout
-        for line in process.stdout:
-            if line.startswith(f"step {step}:"):
-                process.kill()
-                break
-        assert process.wait() == -signal.SIGKILL
-        process.stdout.close()
+    for step in (2, 5):
+        process = start(folder, "resume=auto")
+        wait_for_step(process, step)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
     assert train(folder, "resume=auto") == 0
     assert losses(folder) == losses(unbroken)
     ours, theirs = (load_checkpoint(path / "checkpoints" / "last.ckpt") for path in (folder, unbroken))
@@ -141,20 +136,10 @@ def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_from_the_one_before(u
 
 
 def test_a_request_to_stop_saves_and_exits_cleanly(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(
-            tmp_path / "run", "trainer.max_steps=100000", "validation.every=100000", "trainer.checkpoint_every=100000"
-        ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout
-    assert process.stderr
-    for line in process.stdout:
-        if line.startswith("step 5:"):
-            process.send_signal(signal.SIGTERM)
-            break
+    rarely = ["validation.every=100000", "trainer.checkpoint_every=100000"]
+    process = start(tmp_path / "run", "trainer.max_steps=100000", *rarely)
+    wait_for_step(process, 5)
+    process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "resume=auto goes on" in output
@@ -285,17 +270,9 @@ def test_a_damaged_best_model_leaves_the_last(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_an_interrupt_is_130_and_no_traceback(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command(tmp_path / "run", "trainer.max_steps=100000", "validation.every=100000"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout
-    for line in process.stdout:
-        if line.startswith("step 5:"):
-            process.send_signal(signal.SIGINT)
-            break
+    process = start(tmp_path / "run", "trainer.max_steps=100000", "validation.every=100000")
+    wait_for_step(process, 5)
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors.strip()) == (130, "musicgen: interrupted")
 
