@@ -15,7 +15,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from musicgen.errors import UserError
 
@@ -30,30 +30,51 @@ def atomic_write(path: Path, data: bytes) -> None:
     Raises:
         UserError: It cannot be written. The sentence names the path and says why.
     """
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to a part at a time, which takes the place of `path` at the end: see `atomic_write`."""
+    check_writable(path)
     target = path.resolve()
     # A name of its own: as long as can be, the name of the target would leave no room for an ending.
     partial = target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        _check(path, target)
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)  # noqa: PTH105 - a function that a test can make fail on every Python
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+        with user_errors(path):
+            with partial.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)  # noqa: PTH105 - a function that a test can make fail on every Python
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _check(path: Path, target: Path) -> None:
-    """Refuse what replacing would get around or destroy: a protected file, a folder, a device."""
-    if not target.parent.is_dir():
-        raise UserError(f"{path}: there is no folder {path.parent}; make it first")
-    if target.exists() and not target.is_file():
-        raise UserError(f"{path}: exists and is not a file; give another name")
-    if target.exists() and not os.access(target, os.W_OK):
-        raise UserError(f"{path}: the file is write-protected; give another name")
+@contextlib.contextmanager
+def user_errors(path: Path) -> Iterator[None]:
+    """Make of what the disk refuses a `UserError` that names the path and says why."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse what replacing would get around or destroy: a protected file, a folder, a device.
+
+    Raises:
+        UserError: It is such a thing, or there is no folder for it.
+    """
+    with user_errors(path):
+        target = path.resolve()
+        if not target.parent.is_dir():
+            raise UserError(f"{path}: there is no folder {path.parent}; make it first")
+        if target.exists() and not target.is_file():
+            raise UserError(f"{path}: exists and is not a file; give another name")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise UserError(f"{path}: the file is write-protected; give another name")
 
 
 def hash_file(path: Path) -> str:
@@ -79,20 +100,17 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     target = path.resolve()
     staging = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _clear_up_after_the_dead(target)
-        staging.mkdir()
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"{path}: cannot be written (what should be a folder above it is a file)") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    with user_errors(path):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _clear_up_after_the_dead(target)
+            staging.mkdir()
+        except (FileExistsError, NotADirectoryError):
+            raise UserError(f"{path}: cannot be written (what should be a folder above it is a file)") from None
     try:
         yield staging
-        try:
+        with user_errors(path):
             _put_in_place(staging, target)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

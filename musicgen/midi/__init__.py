@@ -3,6 +3,7 @@
 from musicgen.midi.chord import NO_CHORD, Chord
 from musicgen.midi.read import MidiError, read_midi
 from musicgen.midi.score import ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
+from musicgen.midi.stream import MidiStream
 from musicgen.midi.write import write_midi
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Chord",
     "ChordMark",
     "MidiError",
+    "MidiStream",
     "Score",
     "TimeSignature",
     "Track",

@@ -8,19 +8,23 @@ format says nothing about letters outside ASCII; ours are UTF-8, which old progr
 from __future__ import annotations
 
 import io
+import math
+import shutil
+import struct
 from collections.abc import Iterable, Sequence
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import mido
 import numpy as np
+from mido.midifiles.meta import encode_variable_int, meta_charset
 from numpy.typing import NDArray
 
 from musicgen.errors import UserError
 from musicgen.files import atomic_write
 from musicgen.midi.chord import Chord
-from musicgen.midi.score import DEFAULT_BPM, ChordMark, Notes, Score, Tempos, TimeSignature, Track
+from musicgen.midi.score import DEFAULT_BPM, ChordMark, Notes, Score, Tempos, TimeSignature, Track, make_tempos
 
 DRUM_CHANNEL = 9
 """Channel 10, as people count."""
@@ -33,45 +37,54 @@ MICROSECONDS = 60e6
 """In a minute: MIDI writes a tempo as microseconds in a quarter note, in three bytes."""
 SLOWEST = (1 << 24) - 1
 
+Mark = tuple[int, str]
+"""A tick and what a marker there says."""
+Event = tuple[int, Any]
+"""A tick and a message of mido's."""
 Change = TypeVar("Change", TimeSignature, ChordMark)
 
 
-def write_midi(score: Score, path: Path | str) -> None:
+def write_midi(score: Score, path: Path | str, marks: Sequence[Mark] = ()) -> None:
     """Write a score to a MIDI file, whole or not at all.
+
+    Args:
+        score: As for `midi_bytes`.
+        path: Where to.
+        marks: As for `midi_bytes`.
 
     Raises:
         UserError: The file cannot be written, or the score needs more channels than MIDI has.
     """
     try:
-        data = midi_bytes(score)
+        data = midi_bytes(score, marks)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     atomic_write(Path(path), data)
 
 
-def midi_bytes(score: Score) -> bytes:
+def midi_bytes(score: Score, marks: Sequence[Mark] = ()) -> bytes:
     """A MIDI file of type 1: a track of tempos, time signatures and markers, and one for each track of the score.
 
     Markers name bars (`Bar 1`) and chords (`A_M7_A`, as in Pop1K7). Equal scores give equal bytes.
 
     Args:
         score: What MIDI cannot say is first made into what it can: see `clean`. Annotated beats are not written.
+        marks: Further markers, at ticks from 0 on. At one tick they come after those of bar and chord.
 
     Raises:
         UserError: It needs more channels than MIDI has.
     """
-    if not 1 <= score.ticks_per_beat <= MAX_RESOLUTION:
-        raise ValueError(f"a MIDI file has 1 to {MAX_RESOLUTION} ticks in a beat, not {score.ticks_per_beat}")
-    score = clean(score)
-    file = mido.MidiFile(type=1, ticks_per_beat=score.ticks_per_beat)
-    file.tracks.append(_conductor(score))
-    for number, (track, channel) in enumerate(zip(score.tracks, channels(score.tracks), strict=True)):
-        name = track.name if track.name.strip() else f"Track {number + 1}"
-        notes = score.notes[score.notes["track"] == number]
-        file.tracks.append(_instrument(name, track.program, channel, notes))
-    buffer = io.BytesIO()
-    file.save(file=buffer)
-    return buffer.getvalue()
+    head = header(score.ticks_per_beat, len(score.tracks))
+    score = explicit(clean(score))
+    bars = enumerate(bar_lines(score).tolist(), start=1)
+    said = [conductor_events(score, bars, marks)]
+    said += [note_events(score, number, channel) for number, channel in enumerate(channels(score.tracks))]
+    tracks = [TrackWriter(io.BytesIO()) for _ in said]
+    for track, opening, events in zip(tracks, openings(score.tracks), said, strict=True):
+        track.write(opening + events)
+    file = io.BytesIO()
+    write_tracks(head, tracks, file)
+    return file.getvalue()
 
 
 def clean(score: Score) -> Score:
@@ -130,13 +143,24 @@ def bar_lines(score: Score) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     signatures = [item for item in _signatures(score) if item.tick <= last]
     ends = [*(item.tick for item in signatures[1:]), last + 1]
-    lines = []
-    for (tick, numerator, denominator), end in zip(signatures, ends, strict=True):
-        # Bars of a broken number of ticks do not drift: only the line is rounded, not the length.
-        length = 4 * score.ticks_per_beat * numerator
-        count = -(-(end - tick) * denominator // length)
-        lines.append(tick + np.arange(count) * length // denominator)
-    return np.concatenate(lines)
+    return np.concatenate(
+        [bar_lines_of(signature, score.ticks_per_beat, 0, end) for signature, end in zip(signatures, ends, strict=True)]
+    )
+
+
+def bar_lines_of(signature: TimeSignature, ticks_per_beat: int, first: int, end: int) -> NDArray[np.int64]:
+    """The ticks at which the bars of one time signature begin.
+
+    Args:
+        signature: The first of its bars begins where it does.
+        ticks_per_beat: Ticks in a quarter note.
+        first: The number of the first bar that is wanted, counted from 0.
+        end: Bars begin before this tick.
+    """
+    # Bars of a broken number of ticks do not drift: only the line is rounded, not the length.
+    length = 4 * ticks_per_beat * signature.numerator
+    count = -(-(end - signature.tick) * signature.denominator // length)
+    return signature.tick + np.arange(first, count) * length // signature.denominator
 
 
 def chord_text(chord: Chord) -> str:
@@ -184,52 +208,124 @@ def _signatures(score: Score) -> tuple[TimeSignature, ...]:
     return signatures if signatures and signatures[0].tick == 0 else (TimeSignature(0, 4, 4), *signatures)
 
 
-def _conductor(score: Score) -> Any:
-    """The first track: its name, then what holds for all the others. At one tick, in the order below."""
-    tempos = score.tempos.tolist()
-    if not tempos or tempos[0][0] > 0:
-        tempos.insert(0, (0, DEFAULT_BPM))
-    events = [(0, mido.MetaMessage("track_name", name="Conductor"))]
-    events += [
-        (tick, mido.MetaMessage("time_signature", numerator=numerator, denominator=denominator))
-        for tick, numerator, denominator in _signatures(score)
-    ]
-    events += [(tick, mido.MetaMessage("set_tempo", tempo=round(MICROSECONDS / bpm))) for tick, bpm in tempos]
-    events += [
-        (tick, mido.MetaMessage("marker", text=f"Bar {number}"))
-        for number, tick in enumerate(bar_lines(score).tolist(), start=1)
-    ]
-    events += [(tick, mido.MetaMessage("marker", text=chord_text(chord))) for tick, chord in score.chords]
-    return _track(events)
+def explicit(score: Score) -> Score:
+    """A clean score that says at its beginning what MIDI takes for granted: a tempo and a time signature."""
+    assumed = [] if (score.tempos["tick"] == 0).any() else [(0, DEFAULT_BPM)]
+    return score.replace(
+        tempos=np.concatenate([make_tempos(assumed), score.tempos]), time_signatures=_signatures(score)
+    )
 
 
-def _instrument(name: str, program: int, channel: int, notes: Notes) -> Any:
-    """The track of an instrument. At one tick notes end before others start."""
-    # mido keeps its character set in a global variable, and leaves it changed when a letter is not in the set;
-    # so it is given the bytes of UTF-8 as the letters of Latin 1, its default, which holds any bytes.
-    name = name.encode("utf-8", "replace").decode("latin-1")
-    pitches = notes["pitch"].tolist()
+def openings(tracks: Sequence[Track]) -> list[list[Event]]:
+    """What each track of the file begins with: the conductor's, then those of the score.
+
+    Raises:
+        UserError: They need more channels than MIDI has.
+    """
+    named = [[(0, mido.MetaMessage("track_name", name="Conductor"))]]
+    for number, (track, channel) in enumerate(zip(tracks, channels(tracks), strict=True), start=1):
+        name = track.name if track.name.strip() else f"Track {number}"
+        program = mido.Message("program_change", program=track.program, channel=channel)
+        named.append([(0, mido.MetaMessage("track_name", name=_text(name))), (0, program)])
+    return named
+
+
+def conductor_events(score: Score, bars: Iterable[tuple[int, int]], marks: Iterable[Mark]) -> list[Event]:
+    """What holds for all tracks, or for all in a part of a score. At one tick, in the order below.
+
+    Args:
+        score: A clean score.
+        bars: The numbers of bars and the ticks at which they begin.
+        marks: Further markers.
+    """
     events = [
-        (0, mido.MetaMessage("track_name", name=name)),
-        (0, mido.Message("program_change", program=program, channel=channel)),
+        (tick, mido.MetaMessage("time_signature", numerator=numerator, denominator=denominator))
+        for tick, numerator, denominator in score.time_signatures
     ]
     events += [
+        (tick, mido.MetaMessage("set_tempo", tempo=round(MICROSECONDS / bpm))) for tick, bpm in score.tempos.tolist()
+    ]
+    events += [(tick, mido.MetaMessage("marker", text=f"Bar {number}")) for number, tick in bars]
+    events += [(tick, mido.MetaMessage("marker", text=chord_text(chord))) for tick, chord in score.chords]
+    events += [(tick, mido.MetaMessage("marker", text=_text(text))) for tick, text in marks]
+    return events
+
+
+def note_events(score: Score, track: int, channel: int, since: int = 0, until: float = math.inf) -> list[Event]:
+    """The notes of a track of a clean score. At one tick notes end before others start.
+
+    Args:
+        score: A clean score.
+        track: The number of the track.
+        channel: Its channel.
+        since: Starts of notes before this tick are left out: they have been written.
+        until: Ends of notes from this tick on are left out: they are yet to be written.
+    """
+    notes = score.notes[score.notes["track"] == track]
+    ending, starting = notes[notes["end"] < until], notes[notes["start"] >= since]
+    events = [
         (tick, mido.Message("note_off", note=pitch, channel=channel))
-        for tick, pitch in zip(notes["end"].tolist(), pitches, strict=True)
+        for tick, pitch in ending[["end", "pitch"]].tolist()
     ]
     events += [
         (tick, mido.Message("note_on", note=pitch, velocity=velocity, channel=channel))
-        for tick, pitch, velocity in zip(notes["start"].tolist(), pitches, notes["velocity"].tolist(), strict=True)
+        for tick, pitch, velocity in starting[["start", "pitch", "velocity"]].tolist()
     ]
-    return _track(events)
+    return events
 
 
-def _track(events: list[tuple[int, Any]]) -> Any:
-    """Messages at their ticks to messages that say how long after the one before they come; mido adds the end."""
-    track = mido.MidiTrack()
-    now = 0
-    for tick, message in sorted(events, key=itemgetter(0)):
-        message.time = tick - now
-        track.append(message)
-        now = tick
-    return track
+def _text(text: str) -> str:
+    # mido keeps its character set in a global variable, and leaves it changed when a letter is not in the set;
+    # so it is given the bytes of UTF-8 as the letters of Latin 1, its default, which holds any bytes.
+    return text.encode("utf-8", "replace").decode("latin-1")
+
+
+class TrackWriter:
+    """Turns events into the bytes of a track, all at once or a part of the track at a time, as mido does.
+
+    Attributes:
+        file: What has been written.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self._now = 0
+        self._status: int | None = None
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Write events, none of them before what is written already. Those at one tick stay in their order."""
+        data = bytearray()
+        with meta_charset("latin-1"):
+            for tick, message in sorted(events, key=itemgetter(0)):
+                said = message.bytes()
+                data += bytes(encode_variable_int(tick - self._now))
+                # A status that is that of the message before is left out; a meta message breaks the run.
+                data += bytes(said[said[0] == self._status :])
+                self._now, self._status = tick, None if message.is_meta else said[0]
+        self.file.write(data)
+
+    def end(self) -> None:
+        """Write the end of the track, at its last event."""
+        self.write([(self._now, mido.MetaMessage("end_of_track"))])
+
+
+def header(ticks_per_beat: int, tracks: int) -> bytes:
+    """The beginning of a file.
+
+    Args:
+        ticks_per_beat: Ticks in a quarter note.
+        tracks: How many there are beside the conductor's.
+    """
+    if not 1 <= ticks_per_beat <= MAX_RESOLUTION:
+        raise ValueError(f"a MIDI file has 1 to {MAX_RESOLUTION} ticks in a beat, not {ticks_per_beat}")
+    return struct.pack(">4sIHHH", b"MThd", 6, 1, 1 + tracks, ticks_per_beat)
+
+
+def write_tracks(head: bytes, tracks: Iterable[TrackWriter], file: IO[bytes]) -> None:
+    """End tracks and write them to a file, a block at a time, after its header."""
+    file.write(head)
+    for track in tracks:
+        track.end()
+        file.write(struct.pack(">4sI", b"MTrk", track.file.tell()))
+        track.file.seek(0)
+        shutil.copyfileobj(track.file, file)

@@ -10,6 +10,7 @@ from musicgen.midi.score import BEAT, NOTE, ChordMark, Score, TimeSignature, Tra
 
 NAMES = st.sampled_from(["", "  ", "Piano", "Flügel", "ピアノ", "🎹", "a\x00b", "\ud800"]) | st.text(max_size=6)
 CHORDS = st.just(NO_CHORD) | st.builds(Chord, st.integers(0, 11), st.sampled_from(QUALITIES))
+MARKS = st.lists(st.tuples(st.integers(0, 2400), NAMES), max_size=4)
 # Few pitches and short pieces, so that notes collide.
 PITCHES = st.sampled_from([-1, 0, 60, 61, 62, 127, 128])
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import io
 import itertools
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,12 @@ import pytest
 import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from score_strategies import scores, tracks
+from score_strategies import MARKS, scores, tracks
 
 from musicgen.errors import UserError
 from musicgen.midi.chord import NO_CHORD, Chord
 from musicgen.midi.score import ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
-from musicgen.midi.write import bar_lines, channels, clean, midi_bytes, write_midi
+from musicgen.midi.write import Mark, bar_lines, channels, clean, midi_bytes, write_midi
 
 ANY = scores() | scores(most_tracks=40, programs=15)
 Rows = list[tuple[int, int, int, int]]
@@ -242,6 +244,43 @@ class TestFile:
             (480, "N_N_N"),
             (1920, "Bar 2"),
         ]
+
+    @settings(max_examples=60, deadline=None)
+    @given(score=ANY, marks=MARKS)
+    def test_marks_are_further_markers_after_those_of_bars_and_chords(self, score: Score, marks: list[Mark]) -> None:
+        without, *parts = parse(midi_bytes(score)).tracks
+        conductor, *others = parse(midi_bytes(score, marks)).tracks
+        expected = timed(without)[:-1]
+        for tick, text in sorted(marks, key=itemgetter(0)):
+            place = bisect.bisect_right(expected, tick, key=itemgetter(0))
+            latin = text.encode("utf-8", "replace").decode("latin-1")
+            expected.insert(place, (tick, mido.MetaMessage("marker", text=latin)))
+        assert [(tick, message.copy(time=0)) for tick, message in timed(conductor)[:-1]] == [
+            (tick, message.copy(time=0)) for tick, message in expected
+        ]
+        assert others == parts
+
+    def test_a_mark_in_any_script_is_utf_8(self, tmp_path: Path) -> None:
+        score = piece((0, 9, 60, 64, 0), chords=(ChordMark(0, NO_CHORD),))
+        write_midi(score, tmp_path / "piece.mid", [(480, "hier endet es: Ende, おわり \ud800"), (0, "begin")])
+        read: Any = symusic.Score(tmp_path / "piece.mid")
+        assert [(marker.time, marker.text) for marker in read.markers] == [
+            (0, "Bar 1"),
+            (0, "N_N_N"),
+            (0, "begin"),
+            (480, "hier endet es: Ende, おわり ?"),
+        ]
+
+    def test_a_mark_before_the_piece_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="non-negative"):
+            midi_bytes(piece(), [(-1, "too early")])
+
+    @settings(max_examples=60, deadline=None)
+    @given(score=ANY, marks=MARKS)
+    def test_the_bytes_are_those_that_mido_writes(self, score: Score, marks: list[Mark]) -> None:
+        data, again = midi_bytes(score, marks), io.BytesIO()
+        parse(data).save(file=again)
+        assert again.getvalue() == data
 
     @settings(max_examples=30, deadline=None)
     @given(score=ANY, order=st.randoms(use_true_random=False))
