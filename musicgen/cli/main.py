@@ -19,6 +19,7 @@ VERBS = {
     "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
     "export": ("make a model bundle from a checkpoint", "musicgen.cli.export"),
+    "generate": ("write music with a model, from nothing or from a prompt", "musicgen.cli.generate"),
     "prepare": ("turn a folder of MIDI files into a training corpus", "musicgen.cli.prepare"),
     "render": ("draw and play a MIDI file: a picture and a sound file", "musicgen.cli.render"),
     "train": ("train a model, or go on training it", "musicgen.cli.train"),

@@ -37,8 +37,41 @@ HARTE = {
 }
 """Shorthands of Harte's syntax to the nearest of the eleven qualities."""
 
+CHART = {
+    "M": ("", "M", "maj"),
+    "m": ("m", "min", "-"),
+    "o": ("o", "dim", "°"),
+    "+": ("+", "aug"),
+    "7": ("7",),
+    "M7": ("M7", "maj7", "Δ"),
+    "m7": ("m7", "min7", "-7"),
+    "o7": ("o7", "dim7", "°7"),
+    "/o7": ("/o7", "m7b5", "ø", "ø7"),
+    "sus2": ("sus2",),
+    "sus4": ("sus4", "sus"),
+}
+"""How charts write the qualities, after the root."""
+
+TONES = {
+    "M": (0, 4, 7),
+    "m": (0, 3, 7),
+    "o": (0, 3, 6),
+    "+": (0, 4, 8),
+    "7": (0, 4, 7, 10),
+    "M7": (0, 4, 7, 11),
+    "m7": (0, 3, 7, 10),
+    "o7": (0, 3, 6, 9),
+    "/o7": (0, 3, 6, 10),
+    "sus2": (0, 2, 7),
+    "sus4": (0, 5, 7),
+    "N": (),
+}
+"""Semitones of the qualities above the root."""
+
 _LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _ROOT = re.compile(r"([A-G])([#b]*)\Z")
+_CHART_ROOT = re.compile(r"([A-G][#b]*)(.*)\Z", re.DOTALL)
+_CHART_QUALITY = {written: quality for quality, names in CHART.items() for written in names}
 
 
 class Chord(NamedTuple):
@@ -76,6 +109,21 @@ class Chord(NamedTuple):
         if pitch_class is None or quality is None:
             return None
         return cls(pitch_class, quality)
+
+    @classmethod
+    def from_chart(cls, text: str) -> Chord | None:
+        """Read what charts write, as in `Am7`, `F#`, `Bbmaj7`, `Gsus4` and `N.C.`; None for what is no chord."""
+        if text in ("N", "N.C.", "NC"):
+            return NO_CHORD
+        match = _CHART_ROOT.match(text.replace("♯", "#").replace("♭", "b"))
+        quality = _CHART_QUALITY.get(match[2]) if match else None
+        pitch_class = parse_root(match[1]) if match else None
+        return None if pitch_class is None or quality is None else cls(pitch_class, quality)
+
+    @property
+    def pitch_classes(self) -> frozenset[int]:
+        """Its tones, in semitones above C, 0 to 11."""
+        return frozenset((self.root + tone) % 12 for tone in TONES[self.quality])
 
     def transposed(self, semitones: int) -> Chord:
         """The same quality on another root."""

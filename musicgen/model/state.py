@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,16 +70,28 @@ class State:
         positions = tuple(position for state in states for position in state.positions)
         return dataclasses.replace(first, positions=positions, layers=layers)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a safetensors file, whole or not at all."""
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        others: Mapping[str, Tensor] | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the state to a safetensors file, whole or not at all.
+
+        Args:
+            path: Where to.
+            others: Other tensors that are to be in the file, by name.
+            about: Texts that are to be in it.
+        """
         path = Path(path)
         tensors = {
+            **(others or {}),
             "memory": torch.stack([layer.memory for layer in self.layers]),
             "log_scale": torch.stack([layer.log_scale for layer in self.layers]),
             "positions": torch.tensor(self.positions, dtype=torch.int64),
         }
         partial = path.with_name(path.name + ".partial")
-        save_file(tensors, partial, {"draw": json.dumps(dataclasses.asdict(self.draw))})
+        save_file(tensors, partial, {**(about or {}), "draw": json.dumps(dataclasses.asdict(self.draw))})
         partial.replace(path)
 
     @staticmethod

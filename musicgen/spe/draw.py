@@ -32,6 +32,7 @@ class Stream(IntEnum):
     FEATURES = 2
     CHILD = 3
     DROPOUT = 4
+    CHOICE = 5
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,216 @@
+"""`musicgen generate`: new pieces, or what follows a prompt, as MIDI, pictures and sound.
+
+The hard choice: everything that can be wrong is found before the first token. Model, prompt, constraints and folder are
+read and checked; only then is the folder made and music written into it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from musicgen.cli.compose import configure
+from musicgen.cli.typed import build
+from musicgen.errors import UserError
+from musicgen.files import kind_of
+
+if TYPE_CHECKING:
+    from musicgen.sampling import Session
+    from musicgen.sampling.gallery import Gallery
+
+ABOUT = """\
+usage: musicgen generate model=DIR [key=value ...]
+
+Writes pieces with a model: out/piece_0.mid and so on, each with its record (.json), its piano roll (.png) and, if
+asked for, its sound (.wav); out/index.html shows them all.
+
+keys:
+  model=DIR            model bundle, as `musicgen train` and `musicgen export` make them, or a built-in one by name
+  n=4                  pieces; the first has seed=0, the next 1 ...
+  out=generated        folder
+  bars=16              length, exactly; or seconds=30, or tokens=3072
+  prompt=FILE.mid      goes on from a MIDI file, of which prompt_bars=4 are taken; lengths include them
+  from_state=FILE      goes on where a piece stopped (written with states=last or states=bars)
+  temperature=1.2 top_p=0.9 top_k= min_p=
+                       how adventurous it is
+  key=Am pitches=C3-C6 polyphony=4 tempo=90-130 chords="C Am F G"
+                       what new music keeps to, exactly; all of them go together
+  grammar=false        no masks at all, as in the paper; mistakes are counted
+  fork_at=8 variations=4
+                       four continuations of each piece, which share eight bars
+  wav=true             sound too; soundfont=FILE.sf2 for other instruments
+  overwrite=true       throws away pieces that are in the folder
+
+example: musicgen generate model=runs/smoke/bundle n=4 bars=16 wav=true
+"""
+LITERAL = ("model", "out", "prompt", "from_state", "soundfont", "key", "chords", "pitches", "tempo", "tracks")
+"""Keys whose values may hold any character."""
+MADE = (".mid", ".json", ".png", ".wav", ".state", ".html")
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """What `conf/generate.yaml` holds, key by key."""
+
+    model: str | None
+    n: int
+    out: Path
+    overwrite: bool
+    bars: int | None
+    seconds: float | None
+    tokens: int | None
+    prompt: Path | None
+    prompt_bars: int | None
+    from_state: Path | None
+    seed: int
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    min_p: float | None
+    draw: int
+    grammar: bool
+    key: str | None
+    pitches: str | None
+    polyphony: int | None
+    tempo: str | None
+    chords: str | None
+    tracks: str | None
+    fork_at: int | None
+    variations: int
+    picture: bool
+    wav: bool
+    soundfont: Path | None
+    states: Literal["none", "last", "bars"]
+    batch: int
+    threads: int | None
+
+
+def run(arguments: list[str]) -> int:
+    """Generate."""
+    composed = configure("generate", ABOUT, arguments, LITERAL)
+    if composed is None:
+        return 0
+    config = build(GenerateConfig, composed)
+    for name in ("n", "batch"):
+        if getattr(config, name) < 1:
+            raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
+    if config.model is None:
+        raise UserError("no model is given: write model=DIR, a folder that `musicgen train` made (see --help)")
+    _check_folder(config)
+    return generate(config, composed)
+
+
+def _check_folder(config: GenerateConfig) -> None:
+    """See that what is in the folder may go, before time is spent on what is to come there."""
+    if kind_of(config.out) in ("file", "other"):
+        raise UserError(f"out={config.out}: exists and is not a folder; choose another name")
+    if kind_of(config.out) is None:
+        return
+    there = sorted(path.name for path in config.out.iterdir())
+    if there and not config.overwrite:
+        raise UserError(f"out={config.out}: is not empty; choose another folder, or add overwrite=true")
+    strange = [name for name in there if not name.startswith(("piece_", "index.html")) or not name.endswith(MADE)]
+    if strange:
+        raise UserError(f"out={config.out}: holds {strange[0]}, which is no piece; choose another folder")
+
+
+def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
+    """Make what is asked for, and say where it is. The status is that of an interrupt if there was one."""
+    from musicgen.runtime import keep_memory
+    from musicgen.sampling import Request, Session, load_composer
+    from musicgen.sampling.gallery import Gallery, Wanted
+
+    keep_memory()
+    names = [field.name for field in fields(Request)]
+    request = Request(**{name: getattr(config, name) for name in names})
+    request.constraints()  # a mistyped key should not take the time of loading a model
+    composer = load_composer(str(config.model))
+    session = Session(composer, request, config.batch)
+    if session.prompt:
+        print(f"prompt {session.prompt.report}")
+    if config.wav:
+        _try_soundfont(config.soundfont)
+    _choose_threads(session, config)
+    _make_folder(config)
+    wanted = Wanted(config.picture, config.wav, config.soundfont, config.states)
+    gallery = Gallery(config.out, session, composed, config.n, wanted)
+    began = time.monotonic()
+    tokens, interrupted = 0, False
+    try:
+        tokens = _write(session, gallery, config)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        gallery.close()
+        if not gallery.entries and not any(config.out.iterdir()):
+            config.out.rmdir()
+    for note in gallery.notes:
+        print(f"musicgen: {note}", file=sys.stderr)
+    if gallery.entries:
+        page = gallery.write_page()
+        took = time.monotonic() - began
+        speed = f", {tokens:,} tokens in {took:.1f} s" if tokens else ""
+        print(f"{len(gallery.entries)} of {config.n * config.variations} pieces{speed}: open {page}")
+    if interrupted:
+        raise KeyboardInterrupt
+    return 0
+
+
+def _write(session: Session, gallery: Gallery, config: GenerateConfig) -> int:
+    """Write all pieces, with a bar that shows how far they are, and say how many tokens that took."""
+    from tqdm import tqdm
+
+    bars = session.sampler.constraints.bars
+    total = None
+    if bars is not None:
+        shared = (config.fork_at or 0) - session.bars_begun if config.fork_at else 0
+        total = config.n * (shared + config.variations * (bars - session.bars_begun - shared))
+    tokens = 0
+    with tqdm(total=total, unit="bar", disable=None, dynamic_ncols=True) as progress:
+        shown = began = time.monotonic()
+        for step in session.run(config.n, keep=config.states == "bars"):
+            gallery.add(step)
+            tokens += 1
+            if step.token == session.sampler.bar_token:
+                progress.update()
+            now = time.monotonic()
+            if now - shown > 0.5:
+                shown = now
+                progress.set_postfix_str(f"{tokens:,} tokens, {tokens / (now - began):,.0f} tokens/s")
+    return tokens
+
+
+def _choose_threads(session: Session, config: GenerateConfig) -> None:
+    import torch
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+        return
+    from musicgen.runtime import choose_threads
+
+    model, rows = session.composer.model, min(config.n * config.variations, config.batch)
+    state = model.init_state(session.sampler.draw, rows)
+    token = torch.zeros(rows, dtype=torch.long)
+    choose_threads(lambda: model.step(token, state))
+
+
+def _try_soundfont(soundfont: Path | None) -> None:
+    """Play one note: a soundfont that cannot be used is to be known before there is a piece to play."""
+    from musicgen.midi.score import Score, make_notes
+    from musicgen.midi.sound import render_wav
+
+    render_wav(Score(480, make_notes([0], [10], [60], 64)), soundfont)
+
+
+def _make_folder(config: GenerateConfig) -> None:
+    """An empty folder."""
+    try:
+        if config.overwrite and config.out.is_dir():
+            shutil.rmtree(config.out)
+        config.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"out={config.out}: cannot make this folder ({error.strerror}), give another out=") from None

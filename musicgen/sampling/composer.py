@@ -1,0 +1,237 @@
+"""A model that writes music: `musicgen.load("…").generate(bars=8, seed=1).save("x.mid")`.
+
+The hard choice: what can be asked for is said once, in `Request`. The command's config, its help and these methods all
+take its fields, so that what works in a shell works in Python under the same name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from musicgen.errors import UserError
+from musicgen.files import kind_of
+from musicgen.midi.score import Score
+from musicgen.model import PerformerLM, load_bundle
+from musicgen.sampling.choose import PAPER, Taste
+from musicgen.sampling.constraints import Constraints, parse_constraints
+from musicgen.sampling.guide import make_guide
+from musicgen.sampling.piece import Piece, decode
+from musicgen.sampling.prompt import Prompt, read_prompt
+from musicgen.sampling.remi_guide import allowed_tempos
+from musicgen.sampling.sampler import Beginning, Sampler, Step, Take
+from musicgen.sampling.state import load_beginning
+from musicgen.tokens import Remi
+from musicgen.tokens.tokenizer import load_tokenizer
+
+BUILT_IN = Path(__file__).parents[1] / "models"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. Lengths count the prompt; see `Constraints` and `Taste` for what is not said here.
+
+    Attributes:
+        seed: Of the first piece; the next has the next.
+        temperature, top_p, top_k, min_p: How tokens are chosen; None is what the paper did with such music.
+        draw: Seed of the positional noise, which all pieces share.
+        prompt: A MIDI file, or a score, to go on from.
+        prompt_bars: How many bars of it; None for all.
+        from_state: A file that a piece was saved to, to go on from.
+        fork_at: After so many bars a piece is continued in several ways.
+        variations: In how many.
+    """
+
+    seed: int = 0
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    grammar: bool = True
+    bars: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    key: str | None = None
+    pitches: str | None = None
+    polyphony: int | None = None
+    tempo: float | str | None = None
+    chords: str | None = None
+    tracks: str | None = None
+    prompt: Path | str | Score | None = None
+    prompt_bars: int | None = None
+    from_state: Path | str | None = None
+    fork_at: int | None = None
+    variations: int = 1
+    draw: int = 0
+
+    def constraints(self) -> Constraints:
+        """Those of the pieces."""
+        names = {field.name for field in fields(Constraints)}
+        return parse_constraints(**{name: value for name, value in vars(self).items() if name in names})
+
+    def taste(self, language: str) -> Taste:
+        """How tokens of a language are chosen."""
+        names = [field.name for field in fields(Taste)]
+        try:
+            chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+            return replace(PAPER[language], **chosen)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+
+
+class Session:
+    """One request made ready: everything has been read and checked, and nothing sampled.
+
+    Args:
+        composer: Who writes.
+        request: What is asked for.
+        batch_size: Pieces that are written at once.
+
+    Raises:
+        UserError: It cannot be done, and why.
+    """
+
+    def __init__(self, composer: Composer, request: Request, batch_size: int = 16) -> None:
+        self.composer, self.request = composer, request
+        constraints, language = request.constraints(), composer.language
+        self.sampler = Sampler(
+            composer.model, language, constraints, request.taste(language.name), request.draw, batch_size
+        )
+        self.prompt: Prompt | None = None
+        if request.prompt is not None and request.from_state is not None:
+            raise UserError("prompt= and from_state=: a piece begins with one of them")
+        if request.prompt is None and request.prompt_bars is not None:
+            raise UserError(f"prompt_bars={request.prompt_bars}: give the file too, prompt=FILE.mid")
+        if request.prompt is not None:
+            self.prompt = read_prompt(request.prompt, language, request.prompt_bars)
+        self._loaded = None if request.from_state is None else load_beginning(request.from_state, composer.sha256)
+        begun = self._loaded or self.prompt
+        tokens = begun.tokens if begun else [language.vocabulary["Bar"]]
+        make_guide(language, constraints, tokens)  # refuses what cannot be done
+        self.bars_begun = len(language.bar_starts(np.asarray(tokens))) - 1
+        self._check_fork(self.bars_begun)
+        bpm, _ = allowed_tempos(constraints.tempo)
+        self.tempos: Mapping[float, float] = {
+            float(said): float(meant) for said, meant in zip(allowed_tempos(None)[0], bpm, strict=True) if said != meant
+        }
+
+    def _check_fork(self, begun: int) -> None:
+        request = self.request
+        if request.variations < 1:
+            raise UserError(f"variations={request.variations}: takes 1 or more")
+        if request.fork_at is None:
+            if request.variations > 1:
+                raise UserError(f"variations={request.variations}: say where they part, fork_at=BARS")
+            return
+        bars = self.sampler.constraints.bars
+        if request.fork_at < max(begun, 1):
+            raise UserError(f"fork_at={request.fork_at}: takes {max(begun, 1)} or more, the bars that there are")
+        if bars is not None and request.fork_at >= bars:
+            raise UserError(f"fork_at={request.fork_at}: takes less than the {bars} bars of the piece")
+
+    def begin(self) -> Beginning:
+        """What all pieces begin with."""
+        if self._loaded is not None:
+            return self._loaded
+        return self.sampler.begin(self.prompt.tokens if self.prompt else None)
+
+    def run(self, n: int = 1, keep: bool = False) -> Iterator[Step]:
+        """Write `n` pieces, each in its variations; see `Sampler.run`."""
+        request, beginning = self.request, self.begin()
+        takes = [self.sampler.take(beginning, request.seed + number) for number in range(n)]
+        yield from self.sampler.run(takes, request.fork_at, request.variations, keep)
+
+    def piece(self, take: Take) -> Piece:
+        """What has become of a take."""
+        return Piece.from_take(take, self.composer.language, self.tempos)
+
+
+class Composer:
+    """A model, its token language and its name.
+
+    Attributes:
+        model: In evaluation mode.
+        language: Its token language.
+        name: What it was loaded as.
+        sha256: Of its weights.
+    """
+
+    def __init__(self, model: PerformerLM, language: Remi, name: str = "", sha256: str = "") -> None:
+        if model.config.vocab_size != len(language.vocabulary):
+            raise UserError(
+                f"{name}: a model of {model.config.vocab_size} tokens does not speak {language.name}, "
+                f"which has {len(language.vocabulary)}"
+            )
+        self.model, self.language, self.name, self.sha256 = model, language, name, sha256
+
+    def generate(self, **request: Any) -> Piece:
+        """One piece; see `Request` for what can be asked for.
+
+        Raises:
+            UserError: It cannot be done, and why.
+        """
+        return next(self.generate_many(1, **request))
+
+    def generate_many(self, n: int, **request: Any) -> Iterator[Piece]:
+        """Pieces with `n` seeds in a row, as they are finished."""
+        session = Session(self, make_request(**request))
+        for take, _, is_last in session.run(n):
+            if is_last:
+                yield session.piece(take)
+
+    def stream(self, **request: Any) -> Iterator[int]:
+        """The tokens of one piece, as they come. The prompt, or the first `Bar`, is not among them."""
+        for _, token, _ in Session(self, make_request(**request)).run():
+            yield token
+
+    def stream_bars(self, **request: Any) -> Iterator[Score]:
+        """The bars of one piece as they are complete, each with its notes where they are in the piece."""
+        session = Session(self, make_request(**request))
+        bar_token, end = self.language.vocabulary["Bar"], self.language.end
+        bar: list[int] = [bar_token]
+        number = session.bars_begun
+        for _, token, _ in session.run():
+            if token == bar_token or (token == end and len(bar) > 1):
+                yield decode(self.language, bar, session.tempos, number)
+                bar, number = [], number + 1
+            bar.append(token)
+
+
+def make_request(**values: Any) -> Request:
+    """A request with a sentence for a name that is not known."""
+    known = [field.name for field in fields(Request)]
+    for name in values:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise UserError(f"unknown {name!r}: " + (f"did you mean {close[0]!r}?" if close else ", ".join(known)))
+    return Request(**values)
+
+
+def load_composer(name: str | Path) -> Composer:
+    """A model from a bundle's folder, or a built-in one by its name.
+
+    Raises:
+        UserError: There is none, or it cannot be used.
+    """
+    folder = find_bundle(name)
+    model = load_bundle(folder)
+    description = json.loads((folder / "config.json").read_text("utf-8"))
+    return Composer(model, load_tokenizer(folder), str(name), description["sha256"])
+
+
+def find_bundle(name: str | Path) -> Path:
+    """The folder of a model that is named by it or by the name of a built-in model."""
+    path = Path(name).expanduser()
+    built_in = sorted(folder.name for folder in BUILT_IN.glob("*") if folder.is_dir())
+    if kind_of(path) == "folder":
+        return path
+    if str(name) in built_in:
+        return BUILT_IN / str(name)
+    known = f"; built in: {', '.join(built_in)}" if built_in else ""
+    raise UserError(f"model={name}: no such folder with a model bundle{known}")

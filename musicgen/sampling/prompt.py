@@ -1,0 +1,64 @@
+"""Any MIDI file as the beginning of a piece: its first bars, in the nearest tokens.
+
+The hard choice: what a prompt lost on its way into tokens is part of the answer. A prompt that was moved onto the grid
+or lost its drums is still a prompt, and the report says so; only what leaves nothing to go on from is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from musicgen.errors import UserError
+from musicgen.midi.harmony import find_chords
+from musicgen.midi.read import read_midi
+from musicgen.midi.score import Score
+from musicgen.tokens import Remi
+from musicgen.tokens.quantise import TokenError
+
+
+class Prompt(NamedTuple):
+    """A prompt in tokens.
+
+    Attributes:
+        tokens: Its own, and the `Bar` that follows.
+        bars: How many bars it has.
+        report: What was read, and what putting it in tokens did to it.
+    """
+
+    tokens: Sequence[int]
+    bars: int
+    report: str
+
+
+def read_prompt(source: Path | str | Score, language: Remi, bars: int | None = None) -> Prompt:
+    """Put the beginning of a piece in tokens.
+
+    Args:
+        source: A MIDI file, or a score.
+        language: Of the model that is to go on.
+        bars: How many bars to take, from the first in which a note begins; all if None.
+
+    Raises:
+        UserError: It cannot be used, and why.
+    """
+    name = "the prompt" if isinstance(source, Score) else str(source)
+    score = source if isinstance(source, Score) else read_midi(source)
+    if bars is not None and bars < 1:
+        raise UserError(f"prompt_bars={bars}: takes 1 or more")
+    if not score.chords and len(score.notes):
+        score = score.replace(chords=find_chords(score))
+    try:
+        tokens, quantisation = language.encode(score)
+    except TokenError as error:
+        raise UserError(f"{name}: cannot be a prompt for a model that speaks {language.name}: {error}") from None
+    starts = language.bar_starts(tokens)
+    available = len(starts) - 1  # the last bar line ends the piece
+    taken = available if bars is None else min(bars, available)
+    report = f"{name}: {quantisation}; {taken} of {available} bars taken"
+    if bars is not None and bars > available:
+        report += f" (prompt_bars={bars} is more than it has)"
+    return Prompt(np.asarray(tokens[: starts[taken] + 1], np.int64).tolist(), taken, report)

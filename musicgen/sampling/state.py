@@ -1,0 +1,65 @@
+"""A piece that can be gone on with, on disk: the model's state at a bar line and the tokens up to there.
+
+The hard choice: the file names the model that it belongs to by the hash of its weights. The numbers of a state mean
+nothing to another model, and would give music all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from musicgen.errors import UserError
+from musicgen.model import State
+from musicgen.sampling.sampler import Beginning
+
+FORMAT = 1
+
+
+def save_beginning(beginning: Beginning, path: Path, sha256: str) -> None:
+    """Write where a piece can be taken up again to a safetensors file, whole or not at all.
+
+    Args:
+        beginning: What to write.
+        path: Where to.
+        sha256: Of the weights of the model.
+    """
+    about = {
+        "format": FORMAT,
+        "model": sha256,
+        "likelihood": list(beginning.likelihood),
+        "pressure": list(beginning.pressure),
+        "prompt_bars": beginning.prompt_bars,
+    }
+    tokens = torch.tensor(beginning.tokens, dtype=torch.int32)
+    beginning.state.save(path, {"tokens": tokens}, {"piece": json.dumps(about)})
+
+
+def load_beginning(path: Path | str, sha256: str) -> Beginning:
+    """Read what `save_beginning` wrote.
+
+    Raises:
+        UserError: There is no such file, it is something else, or it belongs to another model.
+    """
+    state = State.load(path)
+    try:
+        with safe_open(path, "pt") as file:
+            tokens = file.get_tensor("tokens").tolist()
+            about = json.loads((file.metadata() or {})["piece"])
+        beginning = Beginning(
+            tuple(int(token) for token in tokens),
+            state,
+            tuple(float(nats) for nats in about["likelihood"]),
+            tuple(float(share) for share in about["pressure"]),
+            int(about["prompt_bars"]),
+        )
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"from_state={path}: not the state of a piece, or a damaged one ({error})") from None
+    if about.get("format") != FORMAT:
+        raise UserError(f"from_state={path}: not the state of a piece of format {FORMAT}")
+    if about.get("model") != sha256:
+        raise UserError(f"from_state={path}: belongs to another model; give the one that wrote the piece")
+    return beginning
