@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "tokens": {"midi", "errors", "files"},
     "data": {"midi", "tokens", "errors", "files", "guard"},
     "training": {"spe", "model", "tokens", "data", "errors", "files", "runtime"},
-    "sampling": {"spe", "model", "midi", "tokens", "errors", "files"},
+    "sampling": {"spe", "model", "midi", "tokens", "data", "errors", "files", "guard"},
     "cli": {
         "sampling",
         "training",

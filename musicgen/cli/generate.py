@@ -39,11 +39,16 @@ keys:
                        how adventurous it is
   key=Am pitches=C3-C6 polyphony=4 tempo=90-130 chords="C Am F G"
                        what new music keeps to, exactly; all of them go together
+  tracks=piano         which tracks play; this far every model has one
   grammar=false        no masks at all, as in the paper; mistakes are counted
   fork_at=8 variations=4
                        four continuations of each piece, which share eight bars
   wav=true             sound too; soundfont=FILE.sf2 for other instruments
+  picture=false        no piano rolls
+  states=last          keeps where a piece can be taken up again, as FILE.state; states=bars at every bar line
   overwrite=true       throws away pieces that are in the folder
+  draw=0               seed of the positional noise, which all pieces share
+  batch=16 threads=1   pieces written at once, and threads of the CPU; they change speed and not music
 
 example: musicgen generate model=runs/smoke/bundle n=4 bars=16 wav=true
 """

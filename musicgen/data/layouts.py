@@ -69,6 +69,13 @@ def load_song(folder: Path, path: str, layout: str) -> Score:
     return score if score.chords or not len(score.notes) else score.replace(chords=find_chords(score))
 
 
+def load_file(path: str) -> Score:
+    """A file on its own, as `load_song` loads it; one of POP909 with what lies beside it."""
+    file = Path(path)
+    is_annotated = file.stem == file.parent.name and (file.parent / "beat_midi.txt").is_file()
+    return load_song(file.parent, file.name, "pop909" if is_annotated else "folder")
+
+
 def _midi_files(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if path.suffix.lower() in (".mid", ".midi") and path.is_file())
     return sorted(path.relative_to(folder).as_posix() for path in found)

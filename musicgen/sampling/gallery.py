@@ -1,8 +1,8 @@
 """The folder of one call of `musicgen generate`: pieces as files, written as they come, and a page that shows them.
 
 The hard choice: MIDI is written bar by bar while the piece is made, so that its length is no matter; what needs the
-whole piece (its record, picture and sound) is made the moment it ends. A piece has all its files or none: whatever
-stops the command, those that are there are complete, and the page lists exactly them.
+whole piece (its record, picture and sound) is made the moment it ends, and the MIDI file is put in place last. So
+whatever stops the command, a piece whose MIDI file is there is complete, and the page lists exactly those.
 """
 
 from __future__ import annotations

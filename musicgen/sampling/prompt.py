@@ -12,12 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musicgen.data.layouts import load_file
 from musicgen.errors import UserError
+from musicgen.guard import Guarded, GuardError
 from musicgen.midi.harmony import find_chords
-from musicgen.midi.read import read_midi
-from musicgen.midi.score import Score
+from musicgen.midi.score import Score, TimeSignature
 from musicgen.tokens import Remi
 from musicgen.tokens.quantise import TokenError
+
+SECONDS = 60.0
+"""For reading a file. The longest song that anybody plays takes less than one."""
 
 
 class Prompt(NamedTuple):
@@ -38,17 +42,17 @@ def read_prompt(source: Path | str | Score, language: Remi, bars: int | None = N
     """Put the beginning of a piece in tokens.
 
     Args:
-        source: A MIDI file, or a score.
+        source: A MIDI file, or a score. Of a song of POP909 the annotated beats and chords beside it are read too.
         language: Of the model that is to go on.
         bars: How many bars to take, from the first in which a note begins; all if None.
 
     Raises:
         UserError: It cannot be used, and why.
     """
-    name = "the prompt" if isinstance(source, Score) else str(source)
-    score = source if isinstance(source, Score) else read_midi(source)
     if bars is not None and bars < 1:
         raise UserError(f"prompt_bars={bars}: takes 1 or more")
+    name = "the prompt" if isinstance(source, Score) else str(source)
+    score, metre = _in_common_time(source if isinstance(source, Score) else _load(source))
     if not score.chords and len(score.notes):
         score = score.replace(chords=find_chords(score))
     try:
@@ -58,7 +62,33 @@ def read_prompt(source: Path | str | Score, language: Remi, bars: int | None = N
     starts = language.bar_starts(tokens)
     available = len(starts) - 1  # the last bar line ends the piece
     taken = available if bars is None else min(bars, available)
-    report = f"{name}: {quantisation}; {taken} of {available} bars taken"
+    report = f"{name}: {quantisation}{metre}; {taken} of {available} bars taken"
     if bars is not None and bars > available:
         report += f" (prompt_bars={bars} is more than it has)"
     return Prompt(np.asarray(tokens[: starts[taken] + 1], np.int64).tolist(), taken, report)
+
+
+def _load(path: Path | str) -> Score:
+    whole = str(Path(path).absolute())
+    child = Guarded(load_file, SECONDS)
+    try:
+        score: Score = child(whole)
+    except GuardError as error:
+        raise UserError(f"{path}: not a MIDI file that can be read (parsing it {error})") from None
+    except UserError as error:
+        raise UserError(str(error).replace(whole, str(path))) from None
+    finally:
+        child.close()
+    return score
+
+
+def _in_common_time(score: Score) -> tuple[Score, str]:
+    """A piece whose bars of one metre fit into those of 4/4 (1/4, 2/4, 2/2 ...) in 4/4, and words that say so."""
+    metres = {(item.numerator, item.denominator) for item in score.time_signatures}
+    if len(metres) != 1 or metres == {(4, 4)}:
+        return score, ""
+    ((numerator, denominator),) = metres
+    if numerator < 1 or denominator % numerator:
+        return score, ""
+    start = score.time_signatures[0].tick
+    return score.replace(time_signatures=(TimeSignature(start, 4, 4),)), f", {numerator}/{denominator} read as 4/4"

@@ -264,7 +264,7 @@ class RemiGuide:
             name = next(name for name in LENGTH_NAMES if getattr(constraints, name) is not None)
             asked = f"{name}={getattr(constraints, name):g}"
             raise UserError(
-                f"{asked}: no longer than the prompt ({place.bar} bars, {self._length} tokens); lengths include the prompt"
+                f"{asked}: no longer than the prompt ({place.bar} bars, {self._length} tokens), which is counted in"
             )
         if too_late:
             raise UserError(f"seconds={constraints.seconds:g}: too short for a note at the tempos allowed")

@@ -129,6 +129,7 @@ def test_any_midi_file_is_a_prompt_or_says_why_not(trained: Composer, tmp_path: 
         "high": (Score(480, make_notes([0], [480], [120], 64)), "piano's keyboard"),
         "drums": (Score(480, one, (Track("Kit", 0, True),)), "no notes but drums"),
         "empty": (Score(480, one[:0]), "no notes"),
+        "march": (Score(480, one, time_signatures=(TimeSignature(0, 2, 4),)), None),
         "waltz": (Score(480, one, time_signatures=(TimeSignature(0, 3, 4),)), "not in 4/4"),
     }
     for name, (score, reason) in cases.items():
