@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from musicgen.data.synthetic import compose
 from musicgen.midi import write_midi
+from musicgen.model import PerformerConfig, PerformerLM, save_bundle
+from musicgen.tokens import Remi
+from musicgen.tokens.tokenizer import tokenizer_json
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,10 +46,13 @@ def run(*command: str, cwd: Path) -> None:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`."""
+    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`, and a model."""
     (tmp_path / "my_midi").mkdir()
     for seed in range(4):
         write_midi(compose(seed, 8), tmp_path / "my_midi" / f"song {seed}.mid")
+    torch.manual_seed(0)
+    config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
+    save_bundle(PerformerLM(config), tmp_path / "models" / "mine", files={"tokenizer.json": tokenizer_json(Remi())})
     return tmp_path
 
 
