@@ -20,8 +20,8 @@ MAY_IMPORT = {
     "midi": {"errors", "files", "guard"},
     "tokens": {"midi", "errors", "files"},
     "data": {"midi", "tokens", "errors", "files", "guard"},
-    "training": {"spe", "model", "tokens", "data", "errors", "files", "runtime"},
     "sampling": {"spe", "model", "midi", "tokens", "data", "errors", "files", "guard"},
+    "training": {"sampling", "spe", "model", "tokens", "data", "errors", "files", "runtime"},
     "cli": {
         "sampling",
         "training",

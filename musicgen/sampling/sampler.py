@@ -105,6 +105,7 @@ class Sampler:
     ) -> None:
         self.model, self.language, self.constraints, self.taste = model, language, constraints, taste
         self.draw, self.batch_size = model.draw(draw_seed), batch_size
+        self._device = next(model.parameters()).device
         self.bar_token = language.vocabulary["Bar"]
 
     def begin(self, prompt: Sequence[int] | None = None) -> Beginning:
@@ -113,8 +114,8 @@ class Sampler:
         if prompt is None or len(prompt) < 2:
             return Beginning((self.bar_token,), state)
         tokens = torch.tensor(np.asarray(prompt, np.int64))[None]
-        logits, state = self.model.prefill(tokens[:, :-1], state)
-        nats = -torch.nn.functional.cross_entropy(logits[0].double(), tokens[0, 1:], reduction="none").numpy()
+        logits, state = self.model.prefill(tokens[:, :-1].to(self._device), state)
+        nats = -torch.nn.functional.cross_entropy(logits[0].cpu().double(), tokens[0, 1:], reduction="none").numpy()
         bar = np.cumsum(tokens[0].numpy() == self.bar_token) - 1
         bars = int(bar[-1])
         likelihood = np.bincount(bar[:-1], nats)  # a `Bar` is part of the bar that it ends
@@ -159,9 +160,10 @@ class Sampler:
         state: State | None = None
         while rows or waiting:
             state = self._fill(rows, waiting, state)
-            logits, state = self.model.step(torch.tensor([row.take.tokens[-1] for row in rows]), state)
+            read = torch.tensor([row.take.tokens[-1] for row in rows], device=self._device)
+            logits, state = self.model.step(read, state)
             chosen = choose(
-                logits.numpy(),
+                logits.cpu().numpy(),
                 np.stack([row.guide.mask() for row in rows]),
                 np.array([row.chance.at(len(row.take.tokens)) for row in rows]),
                 self.taste,

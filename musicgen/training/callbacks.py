@@ -20,8 +20,10 @@ from tqdm import tqdm
 
 from musicgen.training.checkpoints import BEST, LAST
 from musicgen.training.config import TrainConfig
+from musicgen.training.folder import SAMPLES
 from musicgen.training.loaders import FixedWindows
 from musicgen.training.module import TrainingModule
+from musicgen.training.samples import write_sample
 from musicgen.training.table import Table
 from musicgen.training.validation import gate_statistics, validate
 
@@ -137,6 +139,9 @@ class Monitor(Callback):
             self.save(trainer, module, BEST)
         else:
             self._without_progress += 1
+        bars = config.validation.sample_bars
+        if bars is not None and self.table is not None and config.trainer.strategy != "fsdp":  # parts cannot play alone
+            write_sample(module.model, self.windows.corpus.language, config.run_dir / SAMPLES, step, bars)
         patience = config.validation.patience
         if patience is not None and self._without_progress >= patience:
             self.stopped_by = f"the validation loss has not fallen for {patience} validations"

@@ -97,6 +97,7 @@ class ValidationConfig:
         draws: Draws of noise over which the loss is averaged.
         extrapolate: How far songs are followed, in trained windows: 1.5 is half as far again.
         patience: Validations without a better loss after which training stops; null for no such stop.
+        sample_bars: Bars of the piece that is written at each, to `samples`; null for none.
     """
 
     every: int
@@ -104,9 +105,10 @@ class ValidationConfig:
     draws: int
     extrapolate: float
     patience: int | None
+    sample_bars: int | None
 
     def __post_init__(self) -> None:
-        for name in ("every", "songs", "draws", "patience"):
+        for name in ("every", "songs", "draws", "patience", "sample_bars"):
             value = getattr(self, name)
             require(value is None or value >= 1, f"{name}={value}: takes a number from 1 on")
         require(self.extrapolate >= 1, f"extrapolate={self.extrapolate}: takes a number from 1 on")

@@ -3,6 +3,7 @@
     config.json     the composed config, and the corpus's hash
     metrics.csv     what was measured
     curves.png      a picture of it
+    samples/        a piece from every validation
     checkpoints/    last.ckpt and best.ckpt, for resuming
     bundle/         the best model, for use
 
@@ -22,7 +23,8 @@ from musicgen.files import atomic_write, kind_of
 from musicgen.training.checkpoints import BEST, LAST
 from musicgen.training.config import TrainConfig
 
-CONFIG, METRICS, CURVES, CHECKPOINTS, BUNDLE = "config.json", "metrics.csv", "curves.png", "checkpoints", "bundle"
+CONFIG, METRICS, CURVES = "config.json", "metrics.csv", "curves.png"
+CHECKPOINTS, BUNDLE, SAMPLES = "checkpoints", "bundle", "samples"
 FREE = ("resume", "overwrite", "run_dir", "logger")
 """Keys that may change when a run goes on."""
 FREE_OF_TRAINER = ("accelerator", "devices", "num_nodes", "strategy", "threads", "checkpoint_every", "log_every")

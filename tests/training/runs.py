@@ -26,6 +26,7 @@ TINY = (
     "trainer.log_every=1",
     "validation.every=4",
     "validation.songs=null",
+    "validation.sample_bars=null",
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from runs import TINY, command, losses, start, train, wait_for_step
 
+from musicgen.midi import read_midi
 from musicgen.model import load_bundle
 from musicgen.tokens.tokenizer import load_tokenizer
 from musicgen.training import module as training_module
@@ -43,6 +44,14 @@ def test_a_run_leaves_its_config_its_losses_and_a_model(unbroken: Path) -> None:
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     card = (unbroken / "bundle" / "MODEL_CARD.md").read_text()
     assert f"validation loss (nats a token): {best['musicgen']['metrics']['val/loss']:.4f}" in card
+
+
+def test_a_piece_from_every_validation_changes_nothing_else(unbroken: Path, tmp_path: Path) -> None:
+    assert train(tmp_path / "run", "validation.sample_bars=2") == 0
+    samples = sorted(path.name for path in (tmp_path / "run" / "samples").iterdir())
+    assert samples == [f"step_{step:06d}.{suffix}" for step in (4, 8) for suffix in ("mid", "png")]
+    assert read_midi(tmp_path / "run" / "samples" / samples[0]).end == 2 * 1920
+    assert losses(tmp_path / "run") == losses(unbroken)
 
 
 def test_everything_is_logged(unbroken: Path) -> None:
