@@ -76,7 +76,8 @@ class Grammar(Generic[C]):
         self.after = {rule.family: rule.then for rule in rules}
         if any(self.after[rule.family] != rule.then for rule in rules):
             raise ValueError("every rule of a family must lead to the same state")
-        self.table = {rule.state: {r.family: r for r in rules if r.state == rule.state} for rule in rules}
+        states = dict.fromkeys([*(rule.state for rule in rules), end])
+        self.table = {state: {rule.family: rule for rule in rules if rule.state == state} for state in states}
         self.values = {family: np.arange(len(ids)) for family, ids in vocabulary.ids.items()}
         names = np.array(vocabulary.families)[vocabulary.family]
         self.meaning = list(zip(names.tolist(), vocabulary.value.tolist(), strict=True))
@@ -136,7 +137,7 @@ class GrammarState(Generic[C]):
         return GrammarState(self.grammar, self.name, copy.deepcopy(self.counters))
 
     def mask(self) -> NDArray[np.bool_]:
-        """Whether each token may follow, shape (vocabulary,). There is always one that may."""
+        """Whether each token may follow, shape (vocabulary,). Until the piece has ended, there is one."""
         grammar = self.grammar
         mask = np.zeros(len(grammar.vocabulary), np.bool_)
         for family, rule in grammar.table[self.name].items():

@@ -95,8 +95,8 @@ def quantise(score: Score) -> tuple[Score, Quantisation]:
     notes = score.notes[keyboard & ~score.is_drum(score.notes)]
     if not len(notes):
         raise TokenError("no notes" if not len(score.notes) else "no notes but drums, or none on a piano's keyboard")
-    position = _nearest(notes["start"], score.ticks_per_beat, 4)
-    halves = _nearest(notes["end"] - notes["start"], score.ticks_per_beat, 8)
+    position = nearest(notes["start"], score.ticks_per_beat, 4)
+    halves = nearest(notes["end"] - notes["start"], score.ticks_per_beat, 8)
     velocity, rescaled = _rescaled(notes["velocity"])
     moved = position * score.ticks_per_beat != notes["start"] * 4
     clamped = (halves < 1) | (halves > MAX_HALVES) | (velocity < VELOCITIES[0] - 1) | (velocity > VELOCITIES[-1] + 1)
@@ -149,7 +149,7 @@ def check_metre(score: Score) -> None:
             raise TokenError(f"not in 4/4 ({numerator}/{denominator} from beat {beat} on)")
 
 
-def _nearest(ticks: NDArray[Any], ticks_per_beat: int, parts: int) -> Integers:
+def nearest(ticks: NDArray[Any], ticks_per_beat: int, parts: int) -> Integers:
     """Ticks as whole numbers of a beat's parts, halves upwards."""
     rounded: Integers = (2 * parts * ticks.astype(np.int64) + ticks_per_beat) // (2 * ticks_per_beat)
     return rounded

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from musicgen.midi.chord import NO_CHORD, QUALITIES, ROOTS, Chord
 from musicgen.midi.score import ChordMark, Score, TimeSignature, Track, make_notes, make_tempos
 from musicgen.tokens.grammar import Grammar
+from musicgen.tokens.language import Encoded
 from musicgen.tokens.quantise import (
     HALF_TICKS,
     MAX_HALVES,
@@ -29,7 +30,6 @@ from musicgen.tokens.quantise import (
     TEMPOS,
     TICKS_PER_BEAT,
     VELOCITIES,
-    Quantisation,
     quantise,
 )
 from musicgen.tokens.remi_grammar import Place, remi_grammar
@@ -54,13 +54,6 @@ VOCABULARY = Vocabulary(
 _BAR, _BEAT, _TEMPO, _CHORD, _PITCH, _VELOCITY, _DURATION = (
     VOCABULARY.number(name) for name in ("Bar", "Beat", "Tempo", "Chord", "Pitch", "Velocity", "Duration")
 )
-
-
-class Encoded(NamedTuple):
-    """A piece in tokens, and what quantising did to it."""
-
-    tokens: Tokens
-    quantisation: Quantisation
 
 
 class Remi:

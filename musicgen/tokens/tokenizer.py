@@ -11,26 +11,28 @@ from pathlib import Path
 
 from musicgen.errors import UserError
 from musicgen.files import atomic_write
+from musicgen.tokens.groove import Groove
+from musicgen.tokens.language import Language
 from musicgen.tokens.remi import Remi
 
 FORMAT = 1
 FILE = "tokenizer.json"
-LANGUAGES = {Remi.name: Remi}
+LANGUAGES: dict[str, type[Language]] = {Remi.name: Remi, Groove.name: Groove}
 """Token languages by name."""
 
 
-def tokenizer_json(language: Remi) -> bytes:
+def tokenizer_json(language: Language) -> bytes:
     """What `tokenizer.json` holds for a language."""
     record = {"format": FORMAT, "language": language.name, "tokens": language.vocabulary.names}
     return (json.dumps(record, indent=1) + "\n").encode()
 
 
-def save_tokenizer(language: Remi, folder: Path) -> None:
+def save_tokenizer(language: Language, folder: Path) -> None:
     """Write `tokenizer.json`."""
     atomic_write(folder / FILE, tokenizer_json(language))
 
 
-def load_tokenizer(folder: Path) -> Remi:
+def load_tokenizer(folder: Path) -> Language:
     """The language that a `tokenizer.json` names.
 
     Raises:
