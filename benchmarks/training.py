@@ -23,6 +23,7 @@ from benchmarks.harness import Row, main, measure
 from musicgen.cli.compose import compose
 from musicgen.cli.main import main as musicgen
 from musicgen.cli.typed import build
+from musicgen.data.batches import IGNORED
 from musicgen.data.windows import Windows
 from musicgen.model import PerformerLM
 from musicgen.training.config import TrainConfig
@@ -49,7 +50,7 @@ def bare(model: str) -> dict[str, float]:
     for step in range(STEPS):
         start = time.perf_counter()
         logits = network(batch.inputs, network.draw(step))
-        loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=corpus.language.pad)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 0.5)

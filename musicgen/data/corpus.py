@@ -10,8 +10,10 @@ can be opened is a whole corpus, whenever the program that made it was stopped.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -102,6 +104,15 @@ class Corpus:
     def __getitem__(self, song: Song) -> Tokens:
         """The tokens of a song: a view, not a copy."""
         return self.tokens[song.offset : song.offset + song.tokens]
+
+    def pieces(self, split: str, most: int | None = None) -> list[Tokens]:
+        """The songs of a split as tokens, or the first of them: what a model is judged on."""
+        return [self[song] for song in self.songs(split)[:most]]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all that is trained on."""
+        return hashlib.sha256(self.tokens.tobytes()).hexdigest()
 
     @classmethod
     def open(cls, folder: Path | str) -> Corpus:

@@ -120,7 +120,7 @@ class Monitor(Callback):
 
     def _validate(self, trainer: Trainer, module: TrainingModule, step: int) -> None:
         """Judge the model, keep it if it is the best, and count for how long none has been."""
-        if not len(self.windows.corpus.songs("valid")):
+        if not self.windows.songs:
             return
         config, began = self.config, time.perf_counter()
         with trainer.precision_plugin.val_step_context():
@@ -141,7 +141,7 @@ class Monitor(Callback):
             self._without_progress += 1
         bars = config.validation.sample_bars
         if bars is not None and self.table is not None and config.trainer.strategy != "fsdp":  # parts cannot play alone
-            write_sample(module.model, self.windows.corpus.language, config.run_dir / SAMPLES, step, bars)
+            write_sample(module.model, self.windows.language, config.run_dir / SAMPLES, step, bars)
         patience = config.validation.patience
         if patience is not None and self._without_progress >= patience:
             self.stopped_by = f"the validation loss has not fallen for {patience} validations"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from musicgen.data.corpus import Corpus, Song
-from musicgen.data.windows import Batch, Windows, pad_windows
+from musicgen.data.batches import Batch, Batches, pad_windows
+from musicgen.data.corpus import Corpus
 from musicgen.errors import UserError
 
 
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
     Attributes:
         inputs: Tokens, `(rows, length)`.
-        targets: The tokens that follow them.
+        targets: The tokens that follow them; `IGNORED` where there are none.
         step: The step.
         first_row: Which row of the whole batch the first is.
         num_targets: Tokens to predict in the whole batch.
@@ -46,7 +46,7 @@ class Parts(Dataset[Part]):
         world_size: Of how many.
     """
 
-    def __init__(self, windows: Windows, steps: int, accumulate: int, rank: int, world_size: int) -> None:
+    def __init__(self, windows: Batches, steps: int, accumulate: int, rank: int, world_size: int) -> None:
         rows, rest = divmod(windows.batch_size, accumulate * world_size)
         if rest:
             raise UserError(
@@ -107,6 +107,10 @@ class FixedWindows(Dataset[Batch]):
         songs: How many; None for all.
         rank: Which process this is.
         world_size: Of how many; each takes every world_size-th song.
+
+    Attributes:
+        language: Of the tokens.
+        songs: How many songs there are, over all processes.
     """
 
     def __init__(
@@ -119,16 +123,14 @@ class FixedWindows(Dataset[Batch]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        chosen = corpus.songs(split)[:songs]
-        self.corpus, self.length = corpus, min(length, max((song.tokens - 1 for song in chosen), default=length))
-        chosen = chosen[rank::world_size]
-        self.batches: list[tuple[Song, ...]] = [
-            chosen[first : first + batch_size] for first in range(0, len(chosen), batch_size)
-        ]
+        pieces = corpus.pieces(split, songs)
+        self.language, self.songs = corpus.language, len(pieces)
+        self.length = min(length, max((len(tokens) - 1 for tokens in pieces), default=length))
+        pieces = [tokens[: self.length + 1] for tokens in pieces[rank::world_size]]
+        self.batches = [pieces[first : first + batch_size] for first in range(0, len(pieces), batch_size)]
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __getitem__(self, number: int) -> Batch:
-        windows = [self.corpus[song][: self.length + 1] for song in self.batches[number]]
-        return pad_windows(windows, self.length, self.corpus.language.pad)
+        return pad_windows(self.batches[number], self.length, self.language.end)

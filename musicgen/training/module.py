@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from torch.optim import Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from musicgen.data.batches import IGNORED
 from musicgen.errors import UserError
 from musicgen.model import PerformerLM
 from musicgen.spe import Draw
@@ -40,7 +41,6 @@ class TrainingModule(LightningModule):
     Args:
         model: The model.
         config: The run.
-        pad: The token that is not to be predicted.
         shard: Puts a part of the model on each process, for `fsdp`.
 
     Attributes:
@@ -49,10 +49,10 @@ class TrainingModule(LightningModule):
     """
 
     def __init__(
-        self, model: PerformerLM, config: TrainConfig, pad: int, shard: Callable[[PerformerLM], None] | None = None
+        self, model: PerformerLM, config: TrainConfig, shard: Callable[[PerformerLM], None] | None = None
     ) -> None:
         super().__init__()
-        self.model, self.config, self.pad = model, config, pad
+        self.model, self.config = model, config
         self.shard = shard
         self.metrics: dict[str, float] = {}
         self.last_checkpoint = "there is no checkpoint yet"
@@ -76,7 +76,7 @@ class TrainingModule(LightningModule):
         """The loss of a part of a batch, so scaled that Lightning's means make it the mean over the batch."""
         logits = self.model(part.inputs, self.draw(part.step), first_row=part.first_row)
         loss = F.cross_entropy(
-            logits.flatten(0, 1).float(), part.targets.flatten(), ignore_index=self.pad, reduction="sum"
+            logits.flatten(0, 1).float(), part.targets.flatten(), ignore_index=IGNORED, reduction="sum"
         )
         detached = loss.detach()
         self._loss_sum = detached if self._loss_sum is None else self._loss_sum + detached

@@ -7,7 +7,6 @@ an order in which each part can be trusted when the next is there.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import math
@@ -59,7 +58,7 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
     corpus = load_corpus(config.data, config.seed)
     record = {
         "config": json.loads(json.dumps(composed, default=str)),
-        "corpus": hashlib.sha256(corpus.tokens.tobytes()).hexdigest(),
+        "corpus": corpus.fingerprint,
         "language": corpus.language.name,
     }
     size = performer_config(config, len(corpus.language.vocabulary))
@@ -98,7 +97,7 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
     table = Table(config.run_dir / METRICS, resumed["step"] if resumed else 0) if is_first else None
     monitor = Monitor(config, judged, config.run_dir / CHECKPOINTS, table, record)
     shard = shard_model if config.trainer.strategy == "fsdp" else None
-    module = TrainingModule(model, config, corpus.language.pad, shard)
+    module = TrainingModule(model, config, shard)
     trainer.callbacks.append(monitor)  # type: ignore[attr-defined]
     trainer.loggers = loggers(config)
     loader = training_loader(parts, lambda: trainer.global_step)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musicgen.data.batches import IGNORED
 from musicgen.model import PerformerLM
 from musicgen.spe import SPEFilter
 from musicgen.training.loaders import FixedWindows
@@ -37,14 +38,13 @@ def validate(
     was_training = model.training
     model.eval()
     device = model.embedding.weight.device
-    pad = windows.corpus.language.pad
     sums, counts = torch.zeros(draws, 2).double(), torch.zeros(2).double()
     for number in range(len(windows)):
         inputs, targets = (tensor.to(device) for tensor in windows[number])
-        counts += _halves((targets != pad).double(), trained)
+        counts += _halves((targets != IGNORED).double(), trained)
         for draw in range(draws):
             logits = model(inputs, model.draw(validation_seed(seed, draw)))
-            losses = F.cross_entropy(logits.transpose(1, 2).float(), targets, ignore_index=pad, reduction="none")
+            losses = F.cross_entropy(logits.transpose(1, 2).float(), targets, ignore_index=IGNORED, reduction="none")
             sums[draw] += _halves(losses.double(), trained)
     model.train(was_training)
     sums, counts = reduce(sums.to(device)).cpu(), reduce(counts.to(device)).cpu()

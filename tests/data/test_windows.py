@@ -13,9 +13,10 @@ import torch
 from corpora import in_memory
 from torch.utils.data import DataLoader
 
+from musicgen.data.batches import IGNORED, Batch
 from musicgen.data.corpus import Corpus
 from musicgen.data.prepare import encode_song, gather, write_corpus
-from musicgen.data.windows import Batch, Windows
+from musicgen.data.windows import Windows
 from musicgen.errors import UserError
 from musicgen.midi.score import Score, make_notes
 
@@ -85,7 +86,7 @@ def test_processes_share_out_the_rows_of_one_batch(world_size: int) -> None:
 def test_the_tokens_to_predict_are_counted_without_making_the_batch() -> None:
     data = windows(length=300)
     for step in range(8):
-        assert data.num_targets(step) == int((data[step].targets != CORPUS.language.pad).sum())
+        assert data.num_targets(step) == int((data[step].targets != IGNORED).sum())
 
 
 def test_a_crop_is_where_the_window_comes_from() -> None:
@@ -118,19 +119,18 @@ def test_in_an_epoch_every_song_is_taken_once_in_a_new_order() -> None:
 
 
 def test_targets_are_the_inputs_one_token_later_and_the_rest_is_padding() -> None:
-    pad = CORPUS.language.pad
+    end = CORPUS.language.end
     data = windows(length=300)
     padded = 0
     for step in range(6):
         batch = data[step]
         assert batch.inputs.dtype == batch.targets.dtype == torch.int64
         assert batch.inputs.shape == batch.targets.shape == (4, 300)
-        assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
-        for row, place in zip(batch.inputs, range(4), strict=True):
-            window = data.window(step * 4 + place)
-            assert row[: len(window)].tolist() == window[:300].tolist()
-            assert set(row[len(window) :].tolist()) <= {pad}
-            assert pad not in window
+        for inputs, targets, place in zip(batch.inputs, batch.targets, range(4), strict=True):
+            window = data.window(step * 4 + place).tolist()
+            assert inputs.tolist() == window[:300] + [end] * (300 - len(window))
+            assert targets.tolist() == window[1:] + [IGNORED] * (301 - len(window))
+            assert IGNORED not in window
             padded += len(window) < 300
     assert padded
 
