@@ -19,10 +19,12 @@ MAY_IMPORT = {
     "model": {"spe", "attention", "errors", "files"},
     "midi": {"errors", "files", "guard"},
     "tokens": {"midi", "errors", "files"},
+    "evaluation": {"midi", "tokens", "errors", "files", "guard"},
     "data": {"midi", "tokens", "errors", "files", "guard"},
     "sampling": {"spe", "model", "midi", "tokens", "data", "errors", "files", "guard"},
     "training": {"sampling", "spe", "model", "tokens", "data", "errors", "files", "runtime"},
     "cli": {
+        "evaluation",
         "sampling",
         "training",
         "spe",

@@ -18,6 +18,7 @@ from musicgen.errors import UserError
 VERBS = {
     "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
+    "evaluate": ("measure music that was made", "musicgen.cli.evaluate"),
     "export": ("make a model bundle from a checkpoint", "musicgen.cli.export"),
     "generate": ("write music with a model, from nothing or from a prompt", "musicgen.cli.generate"),
     "prepare": ("turn a folder of MIDI files into a training corpus", "musicgen.cli.prepare"),
