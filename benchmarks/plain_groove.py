@@ -15,9 +15,8 @@ VOCABULARY = Groove.vocabulary
 def encode_plainly(notes: Notes) -> list[int]:
     """The tokens of notes on three tracks, at 12 ticks a beat."""
     keys: dict[tuple[int, int], dict[int, int]] = {}  # track and pitch to starts and ends
-    for note in notes:
-        start, end = int(note["start"]), int(note["end"])
-        ends = keys.setdefault((int(note["track"]), int(note["pitch"])), {})
+    for start, end, pitch, _, track in notes.tolist():
+        ends = keys.setdefault((track, pitch), {})
         ends[start] = max(end, start + 1, ends.get(start, 0))
 
     events: list[tuple[int, int, int, int]] = []  # time, 0 for an end and 1 for a beginning, track, pitch

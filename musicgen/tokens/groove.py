@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from musicgen.midi.score import Notes, Score, TimeSignature, make_notes
 from musicgen.tokens.grammar import Grammar
-from musicgen.tokens.groove_grammar import Moment, groove_grammar
-from musicgen.tokens.groove_quantise import PITCHES, TICKS, TRIO, VELOCITY, merged, quantise_trio, struck_again
+from musicgen.tokens.groove_grammar import LONGEST, Moment, groove_grammar
+from musicgen.tokens.groove_quantise import PITCHES, TICKS, TRIO, VELOCITY, quantise_trio, settled
 from musicgen.tokens.language import Encoded
 from musicgen.tokens.quantise import TokenError
 from musicgen.tokens.vocabulary import Tokens, Vocabulary
@@ -33,14 +33,18 @@ VOCABULARY = Vocabulary(
     {
         "NoteOn": _NOTES,
         "NoteOff": _NOTES,
-        "Shift": [f"{ticks // TICKS}_{ticks % TICKS}" for ticks in range(1, 2 * TICKS + 1)],  # beats, and the tick
+        "Shift": [f"{ticks // TICKS}_{ticks % TICKS}" for ticks in range(1, LONGEST + 1)],  # beats, and the tick
         "EOS": [""],
         "BOS": [""],
     }
 )
 KEYS = len(_NOTES)
 """A track and a pitch in one number are a key: 128 keys a track."""
+RANKS = 1024
+"""At least twice the keys, and a power of two, which divides fast."""
 _ON, _OFF, _SHIFT = (VOCABULARY.first(family) for family in ("NoteOn", "NoteOff", "Shift"))
+_EVENTS = np.concatenate([_OFF + np.arange(KEYS), _ON + np.arange(KEYS)]).astype(np.uint16)
+"""The ids of events in the order that they have at one time."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +125,21 @@ class Groove:
         stop = np.maximum(notes["end"], start + 1)
         if end is not None:
             stop = np.minimum(stop, end)
-        start, stop, key = merged(start, stop, PITCHES * track + pitch)
-        stop = np.minimum(stop, struck_again(start, key))
+        key = PITCHES * track + pitch
+        kept, stop = settled(start, stop, key)
+        start, key = start[kept], key[kept]
 
-        rank = np.concatenate([key, KEYS + key])  # at one time notes end before others begin
-        time, rank = np.divmod(np.sort(np.concatenate([stop, start]) * (2 * KEYS) + rank), 2 * KEYS)
-        events = np.where(rank < KEYS, _OFF + rank, _ON - KEYS + rank)
-        first = np.flatnonzero(np.diff(time, prepend=-1))  # events at each moment
-        beat, tick = np.divmod(time[first], TICKS)
-        wholes, odd = np.divmod(np.diff(beat, prepend=0), 2)
-        rest = TICKS * odd + tick
-        shifts = np.stack([np.full(len(first), 2 * TICKS), rest], axis=1)
-        counts = np.stack([wholes, rest > 0], axis=1)
-        places = np.repeat(first, counts.sum(axis=1))
-        tokens = np.insert(events, places, _SHIFT - 1 + np.repeat(shifts.ravel(), counts.ravel()))
-        return np.concatenate([[self.begin], tokens, [self.end]]).astype(np.uint16)
+        # An event as one number: its time, then its rank at that time. Notes end before others begin.
+        numbers = np.sort(np.concatenate([stop * RANKS + key, start * RANKS + KEYS + key]))
+        time, rank = np.append(0, numbers // RANKS), numbers & (RANKS - 1)
+        distance = time[1:] - time[:-1] // TICKS * TICKS  # from the beat of the moment before
+        shifts = np.where(time[1:] > time[:-1], -(-distance // LONGEST), 0)
+        place = np.cumsum(shifts + 1)
+        tokens = np.full(place[-1] + 2, _SHIFT + LONGEST - 1, np.uint16)
+        tokens[place - 1] = _SHIFT + (distance - 1) % LONGEST  # the last shift to each event; if there is none, what
+        tokens[place] = _EVENTS[rank]  # this puts over it
+        tokens[0], tokens[-1] = self.begin, self.end
+        return tokens
 
     def decode(self, tokens: NDArray[Any] | Sequence[int]) -> Score:
         """The trio that tokens say; of tokens that no piece has, what can be understood (see `decode_report`)."""

@@ -39,8 +39,8 @@ RULES = (
     Rule("off", "EOS", "ended", QUIET),
 )
 
-WHOLE = 2 * TICKS - 1
-"""The number of the shift by two whole beats; number n is by n // 12 beats, to tick n % 12, counting n from 1."""
+LONGEST = 2 * TICKS
+"""Shifts go to 1 to 24 ticks from the beginning of the present beat; those further than the longest follow it."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Moment:
         elif family == "Shift":
             beats, self.tick = divmod(value + 1, TICKS)
             self.beat += beats
-            self.is_open = value == WHOLE
+            self.is_open = value + 1 == LONGEST
             self.last_on = self.last_off = -1
 
 

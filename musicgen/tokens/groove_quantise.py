@@ -75,11 +75,11 @@ def quantise_trio(score: Score) -> tuple[Score, TrioQuantisation]:
     moved = start * score.ticks_per_beat != notes["start"] * TICKS
     short = end <= start
 
-    start, end, key = merged(start, np.maximum(end, start + 1), PITCHES * place + notes["pitch"])
-    again = struck_again(start, key)
+    end, key = np.maximum(end, start + 1), PITCHES * place + notes["pitch"]
+    kept, stop = settled(start, end, key)
     quantised = Score(
         ticks_per_beat=TICKS,
-        notes=make_notes(start, np.minimum(end, again), key % PITCHES, VELOCITY, key // PITCHES),
+        notes=make_notes(start[kept], stop, key[kept] % PITCHES, VELOCITY, key[kept] // PITCHES),
         tracks=TRIO,
         time_signatures=(TimeSignature(0, 4, 4),),
     )
@@ -87,8 +87,8 @@ def quantise_trio(score: Score) -> tuple[Score, TrioQuantisation]:
         notes=len(score.notes),
         moved=int(moved.sum()),
         lengthened=int(short.sum()),
-        trimmed=int((end > again).sum()),
-        merged=len(notes) - len(start),
+        trimmed=int((stop < end[kept]).sum()),
+        merged=len(notes) - len(kept),
         dropped=len(score.notes) - len(notes),
     )
 
@@ -103,26 +103,21 @@ def choose_trio(score: Score) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
     return bass, drums, tuple(sorted(others, key=lambda number: -counts[number])[:1])
 
 
-def merged(start: NDArray[Any], end: NDArray[Any], key: NDArray[Any]) -> tuple[Integers, Integers, Integers]:
-    """One note for each key and start, the longest of its twins, ordered by key and start.
+def settled(start: NDArray[Any], end: NDArray[Any], key: NDArray[Any]) -> tuple[Integers, Integers]:
+    """Which notes stay where each ends when its key is struck again, and when they end.
+
+    Of twins, which begin together on one key, all but the longest are struck again at once: they last no time and go.
 
     Args:
-        start: Ticks, shape (notes,), at least one.
+        start: Ticks, shape (notes,).
         end: Ticks after the last, shape (notes,).
         key: Track and pitch in one number, shape (notes,).
+
+    Returns:
+        Their numbers, ordered by key and start, and their ends, both of shape (kept,).
     """
-    order = np.lexsort((end, start, key))
-    start, end, key = start[order], end[order], key[order]
-    last = np.append((np.diff(key) != 0) | (np.diff(start) != 0), True)  # of its twins, the one that ends last
-    return start[last], end[last], key[last]
-
-
-def struck_again(start: Integers, key: Integers) -> Integers:
-    """When the key of each note is struck next, or never, shape (notes,).
-
-    Args:
-        start: Ticks, ordered by key and then by time, shape (notes,).
-        key: Track and pitch in one number, shape (notes,).
-    """
-    never = np.iinfo(np.int64).max
-    return np.where(np.diff(key, append=-1) == 0, np.append(start[1:], never), never)
+    order = np.lexsort((end, start, key.astype(np.int16)))  # so few keys sort by counting
+    start, stop, key = start[order], end[order], key[order]
+    stop[:-1] = np.where(key[1:] == key[:-1], np.minimum(stop[:-1], start[1:]), stop[:-1])
+    kept = stop > start
+    return order[kept], stop[kept]

@@ -18,22 +18,19 @@ def random_groove(seed: int, length: int) -> Tokens:
     """A walk through the grammar that ends soon after `length` tokens."""
     random = np.random.default_rng(seed)
     words = GROOVE.vocabulary
-    on, off, shift = (words.number(family) for family in ("NoteOn", "NoteOff", "Shift"))
+    on, off, shift, end = (words.number(family) for family in ("NoteOn", "NoteOff", "Shift", "EOS"))
     state, tokens = GROOVE.grammar.start(), list[int]()
     while not state.is_complete:
         allowed = np.flatnonzero(state.mask())
         families = np.unique(words.family[allowed])
-        is_late = len(tokens) > length
-        if is_late and GROOVE.end in allowed:
-            token = GROOVE.end
+        if len(tokens) > length:  # make for the end: by way of a note, if there was none
+            wanted = [end, off, shift] if state.counters.sounding.any() or end in families else [on]
+            choice = next(family for family in wanted if family in families)
         else:
-            wanted = [off, shift, on] if is_late and state.counters.sounding.any() else [on, shift, off]
-            choice = next(family for family in wanted if family in families) if is_late else random.choice(families)
-            options = allowed[words.family[allowed] == choice]
-            few = options[np.isin(words.value[options], FEW)] if choice in (on, off) else options[-1:]
-            token = int(random.choice(few if len(few) and random.random() < 0.6 else options))
-            if token == GROOVE.end:
-                continue
+            choice = random.choice(families[families != end])
+        options = allowed[words.family[allowed] == choice]
+        few = options[np.isin(words.value[options], FEW)] if choice in (on, off) else options[-1:]
+        token = int(random.choice(few if len(few) and random.random() < 0.6 else options))
         assert state.advance(token)
         tokens.append(token)
     return np.array(tokens, np.uint16)

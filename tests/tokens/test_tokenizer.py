@@ -4,15 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from grooves import GROOVE
 from pieces import REMI
 
 from musicgen.errors import UserError
+from musicgen.tokens import Language
 from musicgen.tokens.tokenizer import FILE, load_tokenizer, save_tokenizer
 
 
-def test_a_language_is_loaded_by_its_file(tmp_path: Path) -> None:
-    save_tokenizer(REMI, tmp_path)
-    assert load_tokenizer(tmp_path).vocabulary.names == REMI.vocabulary.names
+@pytest.mark.parametrize("language", [REMI, GROOVE], ids=lambda language: language.name)
+def test_a_language_is_loaded_by_its_file(language: Language, tmp_path: Path) -> None:
+    save_tokenizer(language, tmp_path)
+    assert type(load_tokenizer(tmp_path)) is type(language)
 
 
 @pytest.mark.parametrize(
