@@ -151,15 +151,15 @@ def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
         interrupted = True
     finally:
         gallery.close()
-        if not gallery.entries and not any(config.out.iterdir()):
+        if not gallery.complete and not any(config.out.iterdir()):
             config.out.rmdir()
     for note in gallery.notes:
         print(f"musicgen: {note}", file=sys.stderr)
-    if gallery.entries:
+    if gallery.complete:
         page = gallery.write_page()
         took = time.monotonic() - began
         speed = f", {tokens:,} tokens in {took:.1f} s" if tokens else ""
-        print(f"{len(gallery.entries)} of {config.n * config.variations} pieces{speed}: open {page}")
+        print(f"{len(gallery.complete)} of {config.n * config.variations} pieces{speed}: open {page}")
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -180,7 +180,7 @@ def _write(session: Session, gallery: Gallery, config: GenerateConfig) -> int:
         for step in session.run(config.n, keep=config.states == "bars"):
             gallery.add(step)
             tokens += 1
-            if step.token == session.sampler.bar_token:
+            if step.take.at_bar_line:
                 progress.update()
             now = time.monotonic()
             if now - shown > 0.5:

@@ -47,10 +47,6 @@ class Taste:
             raise ValueError(f"min_p={self.min_p:g}: takes a number from 0 to 1")
 
 
-PAPER = {"remi": Taste(temperature=1.2, top_p=0.9), "groove": Taste(temperature=0.6)}
-"""What the paper sampled with, by token language."""
-
-
 class Chosen(NamedTuple):
     """What was chosen in each row.
 

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from musicgen.errors import UserError
 from musicgen.files import kind_of
 from musicgen.midi.score import Score
 from musicgen.model import PerformerLM, load_bundle
-from musicgen.sampling.choose import PAPER, Taste
+from musicgen.sampling.choose import Taste
 from musicgen.sampling.constraints import Constraints, parse_constraints
-from musicgen.sampling.guide import make_guide
-from musicgen.sampling.piece import Piece, decode
-from musicgen.sampling.prompt import Prompt, read_prompt
-from musicgen.sampling.remi_guide import allowed_tempos
+from musicgen.sampling.dialect import Dialect, Prompt
+from musicgen.sampling.groove_dialect import GrooveDialect
+from musicgen.sampling.piece import Piece
+from musicgen.sampling.remi_dialect import RemiDialect
 from musicgen.sampling.sampler import Beginning, Sampler, Step, Take
 from musicgen.sampling.state import load_beginning
-from musicgen.tokens import Remi
+from musicgen.tokens.language import Language
 from musicgen.tokens.tokenizer import load_tokenizer
 
+DIALECTS: dict[str, Callable[[], Dialect]] = {"remi": RemiDialect, "groove": GrooveDialect}
+"""How to sample a token language, by its name."""
 BUILT_IN = Path(__file__).parents[1] / "models"
 
 
@@ -75,12 +75,12 @@ class Request:
         names = {field.name for field in fields(Constraints)}
         return parse_constraints(**{name: value for name, value in vars(self).items() if name in names})
 
-    def taste(self, language: str) -> Taste:
-        """How tokens of a language are chosen."""
+    def taste(self, usual: Taste) -> Taste:
+        """How tokens are chosen: as usual, but for what is asked for."""
         names = [field.name for field in fields(Taste)]
         try:
             chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-            return replace(PAPER[language], **chosen)
+            return replace(usual, **chosen)
         except ValueError as error:
             raise UserError(str(error)) from None
 
@@ -99,27 +99,27 @@ class Session:
 
     def __init__(self, composer: Composer, request: Request, batch_size: int = 16) -> None:
         self.composer, self.request = composer, request
-        constraints, language = request.constraints(), composer.language
-        self.sampler = Sampler(
-            composer.model, language, constraints, request.taste(language.name), request.draw, batch_size
-        )
+        constraints, dialect = request.constraints(), composer.dialect
+        taste = request.taste(dialect.taste)
+        self.sampler = Sampler(composer.model, dialect, constraints, taste, request.draw, batch_size)
         self.prompt: Prompt | None = None
         if request.prompt is not None and request.from_state is not None:
             raise UserError("prompt= and from_state=: a piece begins with one of them")
         if request.prompt is None and request.prompt_bars is not None:
             raise UserError(f"prompt_bars={request.prompt_bars}: give the file too, prompt=FILE.mid")
         if request.prompt is not None:
-            self.prompt = read_prompt(request.prompt, language, request.prompt_bars)
+            self.prompt = dialect.read_prompt(request.prompt, request.prompt_bars)
         self._loaded = None if request.from_state is None else load_beginning(request.from_state, composer.sha256)
-        begun = self._loaded or self.prompt
-        tokens = begun.tokens if begun else [language.vocabulary["Bar"]]
-        make_guide(language, constraints, tokens)  # refuses what cannot be done
-        self.bars_begun = len(language.bar_starts(np.asarray(tokens))) - 1
+        tokens, prompt_bars, setting = [dialect.first], 0, dict[str, Any]()
+        if self.prompt is not None:
+            tokens, prompt_bars, setting = list(self.prompt.tokens), self.prompt.bars, dict(self.prompt.setting)
+        elif self._loaded is not None:
+            begun = self._loaded
+            tokens, prompt_bars, setting = list(begun.tokens), begun.prompt_bars, dict(begun.setting)
+        dialect.guide(constraints, tokens, prompt_bars, setting)  # refuses what cannot be done
+        self.bars_begun = int(dialect.complete_bars(tokens)[-1])
         self._check_fork(self.bars_begun)
-        bpm, _ = allowed_tempos(constraints.tempo)
-        self.tempos: Mapping[float, float] = {
-            float(said): float(meant) for said, meant in zip(allowed_tempos(None)[0], bpm, strict=True) if said != meant
-        }
+        self.rendering = dialect.rendering(constraints, setting)
 
     def _check_fork(self, begun: int) -> None:
         request = self.request
@@ -139,7 +139,7 @@ class Session:
         """What all pieces begin with."""
         if self._loaded is not None:
             return self._loaded
-        return self.sampler.begin(self.prompt.tokens if self.prompt else None)
+        return self.sampler.begin(self.prompt)
 
     def run(self, n: int = 1, keep: bool = False) -> Iterator[Step]:
         """Write `n` pieces, each in its variations; see `Sampler.run`."""
@@ -149,7 +149,7 @@ class Session:
 
     def piece(self, take: Take) -> Piece:
         """What has become of a take."""
-        return Piece.from_take(take, self.composer.language, self.tempos)
+        return Piece.from_take(take, self.composer.dialect, self.rendering)
 
 
 class Composer:
@@ -162,13 +162,14 @@ class Composer:
         sha256: Of its weights.
     """
 
-    def __init__(self, model: PerformerLM, language: Remi, name: str = "", sha256: str = "") -> None:
+    def __init__(self, model: PerformerLM, language: Language, name: str = "", sha256: str = "") -> None:
         if model.config.vocab_size != len(language.vocabulary):
             raise UserError(
                 f"{name}: a model of {model.config.vocab_size} tokens does not speak {language.name}, "
                 f"which has {len(language.vocabulary)}"
             )
         self.model, self.language, self.name, self.sha256 = model, language, name, sha256
+        self.dialect: Dialect = DIALECTS[language.name]()
 
     def generate(self, **request: Any) -> Piece:
         """One piece; see `Request` for what can be asked for.
@@ -193,14 +194,19 @@ class Composer:
     def stream_bars(self, **request: Any) -> Iterator[Score]:
         """The bars of one piece as they are complete, each with its notes where they are in the piece."""
         session = Session(self, make_request(**request))
-        bar_token, end = self.language.vocabulary["Bar"], self.language.end
-        bar: list[int] = [bar_token]
-        number = session.bars_begun
-        for _, token, _ in session.run():
-            if token == bar_token or (token == end and len(bar) > 1):
-                yield decode(self.language, bar, session.tempos, number)
-                bar, number = [], number + 1
-            bar.append(token)
+        decoder, fed = session.rendering.decoder(), 0
+        for take, _, is_last in session.run():
+            if fed == 0:
+                decoder.feed(take.tokens[:-1])  # what was given is known
+                fed = len(take.tokens) - 1
+            if take.at_bar_line or is_last:
+                part, _ = decoder.feed(take.tokens[fed:])
+                fed = len(take.tokens)
+                if take.at_bar_line or len(part.notes):
+                    yield part
+        rest = decoder.close()
+        if len(rest.notes):
+            yield rest
 
 
 def make_request(**values: Any) -> Request:

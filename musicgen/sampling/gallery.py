@@ -19,12 +19,14 @@ from musicgen.errors import UserError
 from musicgen.files import atomic_write
 from musicgen.midi.stream import MidiStream
 from musicgen.sampling.composer import Session
+from musicgen.sampling.dialect import Decoder
 from musicgen.sampling.page import Entry, page
-from musicgen.sampling.piece import BAR_TICKS, CONTINUES, Piece, bar_sizes, decode
+from musicgen.sampling.piece import CONTINUES, Piece
 from musicgen.sampling.sampler import Step, Take
 from musicgen.sampling.state import save_beginning
 
 PAGE = "index.html"
+FOREVER = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ class _Open:
     take: Take
     name: str
     stream: MidiStream
+    decoder: Decoder
+    marks: list[tuple[int, str]]
+    """Markers that are still to be written."""
     tokens: int = 0
     """Tokens that have gone into it."""
-    bars: int = 0
 
 
 @dataclass
@@ -83,10 +87,9 @@ class Gallery:
         opened = self._open.get(id(take))
         if opened is None:
             opened = self._begin(take)
-        if step.token == self.session.sampler.bar_token:
-            self._write(take, opened, len(take.tokens) - 1)
+        if step.is_last or take.at_bar_line:
+            self._write(take, opened)
         if step.is_last:
-            self._write(take, opened, len(take.tokens))
             self._finish(take, opened)
 
     def close(self) -> None:
@@ -96,6 +99,11 @@ class Gallery:
             self._save_states(opened.take, opened.name)
         self._open.clear()
 
+    @property
+    def complete(self) -> list[str]:
+        """Names of the pieces that are in place. An interrupt may come at any moment, so the folder is asked."""
+        return [name for name in sorted(self.entries) if (self.folder / f"{name}.mid").exists()]
+
     def write_page(self) -> Path:
         """The page of the pieces that are complete."""
         path = self.folder / PAGE
@@ -103,7 +111,7 @@ class Gallery:
         notes += self.notes
         title = f"Music by {Path(self.session.composer.name).name or self.session.composer.name}"
         settings = {name: "–" if value is None else str(value) for name, value in self.about.items()}
-        entries = [self.entries[name] for name in sorted(self.entries)]
+        entries = [self.entries[name] for name in self.complete]
         atomic_write(path, page(title, settings, entries, notes).encode())
         return path
 
@@ -115,27 +123,21 @@ class Gallery:
         return f"{name}_variation_{take.variation:0{len(str(variations - 1))}d}" if variations > 1 else name
 
     def _begin(self, take: Take) -> _Open:
-        """Open the MIDI file of a piece, with the bars that it begins with."""
-        name, language = self.name(take), self.session.composer.language
-        frame = decode(language, [self.session.sampler.bar_token], {})
+        """Open the MIDI file of a piece."""
+        name, rendering = self.name(take), self.session.rendering
+        frame = rendering.decode(take.tokens[:1])
         stream = MidiStream(self.folder / f"{name}.mid", frame.ticks_per_beat, frame.tracks, frame.time_signatures)
-        opened = self._open[id(take)] = _Open(take, name, stream)
-        starts = language.bar_starts(np.frombuffer(take.tokens, np.uint16)[:-1])
-        self._write(take, opened, int(starts[-1]))
+        prompt_end = take.prompt_bars * self.session.composer.dialect.bar_ticks
+        marks = [(prompt_end, CONTINUES)] if take.prompt_bars else []
+        opened = self._open[id(take)] = _Open(take, name, stream, rendering.decoder(), marks)
         return opened
 
-    def _write(self, take: Take, opened: _Open, end: int) -> None:
-        """Write the bars up to the token at a place."""
-        tokens = take.tokens[opened.tokens : end]
-        if not tokens:
-            return
-        part = decode(self.session.composer.language, tokens, self.session.tempos, opened.bars)
-        prompt_end = take.prompt_bars * BAR_TICKS
-        start = opened.bars * BAR_TICKS
-        opened.bars += tokens.count(self.session.sampler.bar_token)
-        opened.tokens = end
-        is_here = take.prompt_bars > 0 and start <= prompt_end < opened.bars * BAR_TICKS
-        opened.stream.write(part, opened.bars * BAR_TICKS, [(prompt_end, CONTINUES)] if is_here else [])
+    def _write(self, take: Take, opened: _Open) -> None:
+        """Write what has become certain of the music."""
+        part, until = opened.decoder.feed(take.tokens[opened.tokens :])
+        opened.tokens = len(take.tokens)
+        opened.stream.write(part, until, [mark for mark in opened.marks if mark[0] < until])
+        opened.marks = [mark for mark in opened.marks if mark[0] >= until]
 
     def _finish(self, take: Take, opened: _Open) -> None:
         """Make all files of a piece, and then put them in place."""
@@ -151,9 +153,11 @@ class Gallery:
         for suffix, data in made.items():
             atomic_write(self.folder / f"{name}.{suffix}", data)
         self._save_states(take, name)
+        rest = opened.decoder.close()
+        opened.stream.write(rest, FOREVER, opened.marks)
+        self.entries[name] = _entry(piece, name, ["mid", *made])
         opened.stream.close()
         del self._open[id(take)]
-        self.entries[name] = _entry(piece, name, ["mid", *made])
 
     def _record(self, piece: Piece) -> bytes:
         composer = self.session.composer
@@ -165,12 +169,11 @@ class Gallery:
             return
         for bars in take.states:
             if bars:
-                beginning = take.beginning(bars, self.session.sampler.bar_token)
+                beginning = take.beginning(bars)
                 save_beginning(beginning, self.folder / f"{name}_bar_{bars:04d}.state", self.session.composer.sha256)
 
 
 def _entry(piece: Piece, name: str, suffixes: list[str]) -> Entry:
-    sizes = bar_sizes(piece.language, piece.tokens)
     minutes, seconds = divmod(round(piece.score.duration), 60)
     facts = {
         "seed": str(piece.seed),
@@ -185,7 +188,7 @@ def _entry(piece: Piece, name: str, suffixes: list[str]) -> Entry:
         name,
         {suffix: f"{name}.{suffix}" for suffix in suffixes},
         facts,
-        (np.array(piece.likelihood) / np.maximum(sizes, 1)).tolist(),
+        (np.array(piece.likelihood) / np.maximum(piece.sizes, 1)).tolist(),
         piece.pressure,
         piece.prompt_bars,
     )

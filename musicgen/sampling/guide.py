@@ -7,15 +7,14 @@ sampler never meets an empty one, and never has to go back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from musicgen.sampling.constraints import Constraints
-from musicgen.sampling.remi_guide import RemiGuide
-from musicgen.tokens import Remi
+from musicgen.tokens.language import Language
 
 
 class Guide(Protocol):
@@ -27,7 +26,7 @@ class Guide(Protocol):
 
     @property
     def bars(self) -> int:
-        """Bars begun."""
+        """Bars that are complete."""
 
     def mask(self) -> NDArray[np.bool_]:
         """Whether each token may follow, shape (vocabulary,). There is always one that may."""
@@ -37,44 +36,49 @@ class Guide(Protocol):
 
 
 class FreeGuide:
-    """Free sampling, as in the paper: everything but padding may follow, and mistakes are counted afterwards.
+    """Free sampling, as in the paper: everything may follow but what means nothing, and mistakes are counted later.
 
     Args:
         language: The token language.
         constraints: A length.
         tokens: What the piece begins with.
+        meaningless: Tokens that say nothing of music.
+        bars: How many bars are complete, from the counters of the grammar.
     """
 
-    def __init__(self, language: Remi, constraints: Constraints, tokens: Sequence[int]) -> None:
-        self._language, self._constraints = language, constraints
-        self._mask = np.arange(len(language.vocabulary)) != language.pad
-        self._bar = language.vocabulary["Bar"]
-        self._length, self._ended, self.bars = 0, False, 0
+    def __init__(
+        self,
+        language: Language,
+        constraints: Constraints,
+        tokens: Sequence[int],
+        meaningless: Sequence[int],
+        bars: Callable[[Any], int],
+    ) -> None:
+        self._end, self._constraints, self._bars = language.end, constraints, bars
+        self._mask = ~np.isin(np.arange(len(language.vocabulary)), meaningless)
+        self._state = language.grammar.start()
+        self._length, self._ended = 0, False
         for token in tokens:
             self.advance(token)
+
+    @property
+    def bars(self) -> int:
+        """Bars that are complete, as far as the tokens can be understood."""
+        return self._bars(self._state.counters)
 
     @property
     def is_complete(self) -> bool:
         """Whether the model ended the piece, or it is as long as it was to be."""
         bars, tokens = self._constraints.bars, self._constraints.tokens
-        too_long = (bars is not None and self.bars > bars) or (tokens is not None and self._length >= tokens)
+        too_long = (bars is not None and self.bars >= bars) or (tokens is not None and self._length >= tokens)
         return self._ended or too_long
 
     def mask(self) -> NDArray[np.bool_]:
-        """All tokens but padding."""
+        """All tokens that mean something."""
         return self._mask
 
     def advance(self, token: int) -> None:
         """Take note of a token."""
         self._length += 1
-        self._ended |= token == self._language.end
-        self.bars += token == self._bar
-
-
-def make_guide(language: Remi, constraints: Constraints, tokens: Sequence[int]) -> Guide:
-    """The guide of a piece that begins with some tokens.
-
-    Raises:
-        UserError: The constraints cannot be kept.
-    """
-    return (RemiGuide if constraints.grammar else FreeGuide)(language, constraints, tokens)
+        self._ended |= token == self._end
+        self._state.advance(token)

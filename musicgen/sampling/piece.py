@@ -6,8 +6,8 @@ file, the picture, the sound. Nothing can then disagree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from musicgen.midi.picture import draw_piano_roll
-from musicgen.midi.score import ChordMark, Score, make_tempos
+from musicgen.midi.score import Score
 from musicgen.midi.sound import render_wav
 from musicgen.midi.write import write_midi
+from musicgen.sampling.dialect import Dialect, Rendering
 from musicgen.sampling.sampler import Take
-from musicgen.tokens import Remi
-from musicgen.tokens.quantise import POSITION_TICKS, POSITIONS
 
-BAR_TICKS = POSITIONS * POSITION_TICKS
 CONTINUES = "Continuation"
 """The marker at the end of a prompt."""
 
@@ -33,62 +31,60 @@ class Piece:
     """A piece.
 
     Attributes:
-        language: Its token language.
-        tokens: Ids, `EOS` included if the piece ended.
+        tokens: Ids, with that of the end if the piece ended.
         seed, variation: What it was made from.
+        sizes: Tokens of each bar.
         likelihood: What the model thought of each bar: log-likelihood of its tokens, in nats, without masks and
             temperature.
         pressure: How much probability masks took away, the mean over the tokens of each bar, from 0 to 1.
         prompt_bars: How many bars were given.
-        tempos: Tempos that a file says in place of those of the tokens: quarter notes a minute by token's value.
+        prompt_end: The tick at which they end.
         errors: Tokens that the grammar does not allow where they stand; none if it was on.
+        rendering: How it sounds.
     """
 
-    language: Remi
     tokens: tuple[int, ...]
     seed: int
     variation: int
+    sizes: tuple[int, ...]
     likelihood: tuple[float, ...]
     pressure: tuple[float, ...]
     prompt_bars: int
-    tempos: Mapping[float, float]
+    prompt_end: int
     errors: int
+    rendering: Rendering = field(compare=False, repr=False)
 
     @staticmethod
-    def from_take(take: Take, language: Remi, tempos: Mapping[float, float]) -> Piece:
+    def from_take(take: Take, dialect: Dialect, rendering: Rendering) -> Piece:
         """What has become of a take."""
         tokens = tuple(take.tokens)
-        sizes = bar_sizes(language, tokens)
-        # What follows the last bar line, the end, is said of the bar before.
-        likelihood, pressure = np.array(take.likelihood[: len(sizes)]), np.array(take.pressure[: len(sizes)])
-        likelihood[-1:] += sum(take.likelihood[len(sizes) :])
-        pressure[-1:] += sum(take.pressure[len(sizes) :])
+        starts = rendering.decode(tokens).notes["start"]
+        bars = max(len(take.ends), int(starts.max(initial=0)) // dialect.bar_ticks + 1)
+        bounds = np.append(np.array(take.ends, np.int64)[: bars - 1], len(tokens))
+        sizes = np.diff(bounds, prepend=0)
+        pressure = _gathered(take.pressure, len(sizes)) / np.maximum(sizes, 1)
         return Piece(
-            language,
             tokens,
             take.seed,
             take.variation,
-            tuple(likelihood.tolist()),
-            tuple((pressure / np.maximum(sizes, 1)).tolist()),
+            tuple(sizes.tolist()),
+            tuple(_gathered(take.likelihood, len(sizes)).tolist()),
+            tuple(pressure.tolist()),
             take.prompt_bars,
-            tempos,
-            len(language.grammar.errors(tokens, complete=False)),
+            take.prompt_bars * dialect.bar_ticks,
+            len(dialect.language.grammar.errors(tokens, complete=False)),
+            rendering,
         )
 
     @property
     def bars(self) -> int:
         """How many bars it has."""
-        return len(self.likelihood)
+        return len(self.sizes)
 
     @cached_property
     def score(self) -> Score:
         """The music."""
-        return decode(self.language, self.tokens, self.tempos)
-
-    @property
-    def prompt_end(self) -> int:
-        """The tick at which the prompt ends."""
-        return self.prompt_bars * BAR_TICKS
+        return self.rendering.decode(self.tokens)
 
     @property
     def marks(self) -> list[tuple[int, str]]:
@@ -121,36 +117,15 @@ class Piece:
             "notes": len(self.score.notes),
             "seconds": round(self.score.duration, 6),
             "log_likelihood": [round(nats, 6) for nats in self.likelihood],
-            "tokens_of_bars": bar_sizes(self.language, self.tokens).tolist(),
+            "tokens_of_bars": list(self.sizes),
             "mask_pressure": [round(share, 6) for share in self.pressure],
             "grammar_errors": self.errors,
             "tokens": list(self.tokens),
         }
 
 
-def bar_sizes(language: Remi, tokens: Sequence[int]) -> NDArray[np.int64]:
-    """Tokens in each bar, its `Bar` included; what follows the closing one is part of the last, shape (bars,)."""
-    starts = language.bar_starts(np.asarray(tokens))
-    body = len(tokens) - (tokens[-1] == language.end)
-    is_closed = len(starts) > 1 and starts[-1] == body - 1
-    sizes: NDArray[np.int64] = np.diff(starts[:-1] if is_closed else starts, append=len(tokens))
-    return sizes
-
-
-def decode(language: Remi, tokens: Sequence[int], tempos: Mapping[float, float], bar: int = 0) -> Score:
-    """The music of tokens that begin with a given bar.
-
-    Args:
-        language: Their language.
-        tokens: Ids.
-        tempos: See `Piece`.
-        bar: The number of the first bar, from 0.
-    """
-    score = language.decode(tokens)
-    offset = bar * BAR_TICKS
-    notes = score.notes.copy()
-    notes["start"] += offset
-    notes["end"] += offset
-    changes = [(tick + offset, tempos.get(bpm, bpm)) for tick, bpm in score.tempos.tolist()]
-    chords = tuple(ChordMark(mark.tick + offset, mark.chord) for mark in score.chords)
-    return score.replace(notes=notes, tempos=make_tempos(changes), chords=chords)
+def _gathered(sums: Sequence[float], bars: int) -> NDArray[np.float64]:
+    """Sums of bars, with those of later ones in the last, shape (bars,)."""
+    gathered = np.array(sums[:bars])
+    gathered[-1] += sum(sums[bars:])
+    return gathered

@@ -74,8 +74,8 @@ class RemiGuide:
 
     @property
     def bars(self) -> int:
-        """Bars begun."""
-        return self._state.counters.bar + 1
+        """Bars that are complete."""
+        return self._state.counters.bar
 
     def advance(self, token: int) -> None:
         """Take note of a token."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from musicgen.sampling.choose import Chance, Taste, choose
 from musicgen.sampling.constraints import Constraints
-from musicgen.sampling.guide import Guide, make_guide
-from musicgen.tokens import Remi
+from musicgen.sampling.dialect import Dialect, Prompt
+from musicgen.sampling.guide import Guide
 
 if TYPE_CHECKING:
     from musicgen.model import PerformerLM, State
@@ -31,18 +31,22 @@ class Beginning:
     """A piece as far as it is known: what sampling starts from.
 
     Attributes:
-        tokens: The tokens so far. The last one, a `Bar`, has not been read by the model.
+        tokens: The tokens so far. The last one has not been read by the model.
         state: The model's after all others.
-        likelihood: Log-likelihood of the tokens of each bar so far, in nats.
-        pressure: Sum over the tokens of each bar of what masks took away.
+        ends: How many tokens there were when each bar was complete.
+        likelihood: Log-likelihood of the tokens of each complete bar, in nats.
+        pressure: Sum over the tokens of each complete bar of what masks took away.
         prompt_bars: How many bars of it were given, not sampled.
+        setting: What else was taken over from a prompt: see `Prompt`.
     """
 
     tokens: Sequence[int]
     state: State
+    ends: Sequence[int] = ()
     likelihood: Sequence[float] = ()
     pressure: Sequence[float] = ()
     prompt_bars: int = 0
+    setting: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -52,33 +56,52 @@ class Take:
     Attributes:
         seed, variation: What its choices depend on.
         tokens: So far.
-        likelihood, pressure: Sums over the tokens of each bar begun, as in `Beginning`.
-        prompt_bars: Bars that were given.
-        states: The model's state when so many bars were complete, before it read the `Bar` that follows.
+        ends: How many there were when each bar was complete.
+        likelihood, pressure: As in `Beginning`, with what has been added since the last bar was complete.
+        prompt_bars, setting: As in `Beginning`.
+        state: The model's when it last came into a batch, before it read the last token.
+        states: The same when so many bars were complete, before it read the token that completed them.
     """
 
     seed: int
     variation: int
     tokens: array[int]
+    ends: array[int]
     likelihood: list[float]
     pressure: list[float]
     prompt_bars: int
+    setting: Mapping[str, Any]
+    state: State
     states: dict[int, State]
 
     @property
     def bars(self) -> int:
         """Bars that are complete."""
-        return len(self.likelihood) - 1
+        return len(self.ends)
 
-    def beginning(self, bars: int, bar_token: int) -> Beginning:
+    @property
+    def at_bar_line(self) -> bool:
+        """Whether the last token completed a bar."""
+        return bool(self.ends) and self.ends[-1] == len(self.tokens)
+
+    def fork(self, variation: int) -> Take:
+        """The same piece, which goes on in another way. It is between two steps: its last token has not been read."""
+        copies = (array(self.tokens.typecode, self.tokens), array(self.ends.typecode, self.ends))
+        sums = (list(self.likelihood), list(self.pressure))
+        state = self.states.get(self.bars, self.state)
+        kept = {self.bars: state} if self.at_bar_line else {}
+        return Take(self.seed, variation, *copies, *sums, self.prompt_bars, self.setting, state, kept)
+
+    def beginning(self, bars: int) -> Beginning:
         """The piece when so many bars were complete, to go on from; its state must have been kept."""
-        ends = np.flatnonzero(np.frombuffer(self.tokens, np.uint16) == bar_token)
         return Beginning(
-            tuple(self.tokens[: int(ends[bars]) + 1]),
+            tuple(self.tokens[: self.ends[bars - 1]]),
             self.states[bars],
+            tuple(self.ends[:bars]),
             tuple(self.likelihood[:bars]),
             tuple(self.pressure[:bars]),
             min(self.prompt_bars, bars),
+            self.setting,
         )
 
 
@@ -87,7 +110,7 @@ class Sampler:
 
     Args:
         model: The model, in evaluation mode.
-        language: Its token language.
+        dialect: Its token language.
         constraints: What pieces keep to.
         taste: How tokens are chosen.
         draw_seed: Of the positional noise, which all pieces share.
@@ -97,41 +120,54 @@ class Sampler:
     def __init__(
         self,
         model: PerformerLM,
-        language: Remi,
+        dialect: Dialect,
         constraints: Constraints,
         taste: Taste,
         draw_seed: int = 0,
         batch_size: int = 16,
     ) -> None:
-        self.model, self.language, self.constraints, self.taste = model, language, constraints, taste
+        self.model, self.dialect, self.constraints, self.taste = model, dialect, constraints, taste
         self.draw, self.batch_size = model.draw(draw_seed), batch_size
         self._device = next(model.parameters()).device
-        self.bar_token = language.vocabulary["Bar"]
 
-    def begin(self, prompt: Sequence[int] | None = None) -> Beginning:
-        """From nothing, or from the tokens of a prompt with the `Bar` that follows it."""
+    def begin(self, prompt: Prompt | None = None) -> Beginning:
+        """From nothing, or from a prompt."""
         state = self.model.init_state(self.draw)
-        if prompt is None or len(prompt) < 2:
-            return Beginning((self.bar_token,), state)
-        tokens = torch.tensor(np.asarray(prompt, np.int64))[None]
+        if prompt is None:
+            return Beginning((self.dialect.first,), state)
+        tokens = torch.tensor(prompt.tokens)[None]
         logits, state = self.model.prefill(tokens[:, :-1].to(self._device), state)
         nats = -torch.nn.functional.cross_entropy(logits[0].cpu().double(), tokens[0, 1:], reduction="none").numpy()
-        bar = np.cumsum(tokens[0].numpy() == self.bar_token) - 1
-        bars = int(bar[-1])
-        likelihood = np.bincount(bar[:-1], nats)  # a `Bar` is part of the bar that it ends
-        return Beginning(tuple(tokens[0].tolist()), state, tuple(likelihood.tolist()), (0.0,) * bars, bars)
+        complete = self.dialect.complete_bars(prompt.tokens)
+        bars = int(complete[-1])
+        # What completes a bar is part of it. What has been said of a bar that is not complete is not counted.
+        likelihood = np.bincount(complete[:-1], nats, minlength=bars)[:bars]
+        ends = np.searchsorted(complete, np.arange(1, bars + 1)) + 1
+        zeros = (0.0,) * bars
+        return Beginning(
+            tuple(prompt.tokens),
+            state,
+            tuple(ends.tolist()),
+            tuple(likelihood.tolist()),
+            zeros,
+            prompt.bars,
+            prompt.setting,
+        )
 
     def take(self, beginning: Beginning, seed: int, variation: int = 0) -> Take:
         """A piece that goes on from a beginning."""
-        bars = len(beginning.likelihood)
+        bars, at_bar_line = len(beginning.ends), beginning.ends[-1:] == (len(beginning.tokens),)
         return Take(
             seed,
             variation,
             array("H", beginning.tokens),
+            array("L", beginning.ends),
             [*beginning.likelihood, 0.0],
             [*beginning.pressure, 0.0],
             beginning.prompt_bars,
-            {bars: beginning.state},
+            beginning.setting,
+            beginning.state,
+            {bars: beginning.state} if at_bar_line else {},
         )
 
     def run(
@@ -148,14 +184,11 @@ class Sampler:
         Yields:
             Tokens as they come; those of a batch in turn. A variation has the tokens before it parted already.
         """
-
-        def fork(take: Take) -> list[Take]:
-            beginning = take.beginning(take.bars, self.bar_token)
-            return [self.take(beginning, take.seed, number) for number in range(1, variations)]
-
         waiting: deque[Take] = deque()
         for take in takes:
-            waiting += [take, *(fork(take) if take.bars == fork_at else [])]
+            waiting.append(take)
+            if take.bars == fork_at:
+                waiting += [take.fork(number) for number in range(1, variations)]
         rows: list[_Row] = []
         state: State | None = None
         while rows or waiting:
@@ -175,14 +208,15 @@ class Sampler:
                 take.tokens.append(token)
                 take.likelihood[-1] += nats
                 take.pressure[-1] += pressure
-                if token == self.bar_token:
+                if row.guide.bars > take.bars:
+                    take.ends.append(len(take.tokens))
                     take.likelihood.append(0.0)
                     take.pressure.append(0.0)
                     if not keep:
                         take.states.clear()
                     take.states[take.bars] = state.rows([number])
                     if take.bars == fork_at and not row.guide.is_complete and take.variation == 0:
-                        waiting += fork(take)
+                        waiting += [take.fork(number) for number in range(1, variations)]
                 if not row.guide.is_complete:
                     going.append(number)
                 yield Step(take, token, row.guide.is_complete)
@@ -195,9 +229,9 @@ class Sampler:
         states = [] if state is None else [state]
         while waiting and len(rows) < self.batch_size:
             take = waiting.popleft()
-            guide = make_guide(self.language, self.constraints, take.tokens)
+            guide = self.dialect.guide(self.constraints, take.tokens, take.prompt_bars, take.setting)
             rows.append(_Row(take, guide, Chance(take.seed, take.variation)))
-            states.append(take.states[take.bars])
+            states.append(take.state)
         return states[0] if len(states) == 1 else type(states[0]).join(states)
 
 

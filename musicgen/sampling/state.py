@@ -32,7 +32,9 @@ def save_beginning(beginning: Beginning, path: Path, sha256: str) -> None:
         "model": sha256,
         "likelihood": list(beginning.likelihood),
         "pressure": list(beginning.pressure),
+        "ends": list(beginning.ends),
         "prompt_bars": beginning.prompt_bars,
+        "setting": dict(beginning.setting),
     }
     tokens = torch.tensor(beginning.tokens, dtype=torch.int32)
     beginning.state.save(path, {"tokens": tokens}, {"piece": json.dumps(about)})
@@ -52,9 +54,11 @@ def load_beginning(path: Path | str, sha256: str) -> Beginning:
         beginning = Beginning(
             tuple(int(token) for token in tokens),
             state,
+            tuple(int(end) for end in about["ends"]),
             tuple(float(nats) for nats in about["likelihood"]),
             tuple(float(share) for share in about["pressure"]),
             int(about["prompt_bars"]),
+            dict(about["setting"]),
         )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"from_state={path}: not the state of a piece, or a damaged one ({error})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,21 @@ from asked import broken, random_request
 from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
 from musicgen.sampling.constraints import Constraints, parse_constraints
-from musicgen.sampling.guide import make_guide
-from musicgen.sampling.piece import decode
-from musicgen.sampling.prompt import read_prompt
-from musicgen.sampling.remi_guide import allowed_tempos
+from musicgen.sampling.guide import Guide
+from musicgen.sampling.remi_dialect import RemiDialect
 from musicgen.tokens import Remi
 
-LANGUAGE = Remi()
+LANGUAGE, DIALECT = Remi(), RemiDialect()
 VOCABULARY = LANGUAGE.vocabulary
+
+
+def make_guide(constraints: Constraints, tokens: Sequence[int]) -> Guide:
+    return DIALECT.guide(constraints, tokens, 0, {})
 
 
 def improvise(constraints: Constraints, generator: np.random.Generator, begun: list[int]) -> list[int]:
     """A piece by a player with odd habits: some families and some tokens are taken far more often than others."""
-    guide, tokens = make_guide(LANGUAGE, constraints, begun), list(begun)
+    guide, tokens = make_guide(constraints, begun), list(begun)
     habits = np.exp(generator.normal(size=len(VOCABULARY)) * generator.choice([0, 1, 3]))
     for ids in VOCABULARY.ids.values():
         habits[ids.start : ids.stop] *= np.exp(2 * generator.normal())
@@ -41,14 +44,13 @@ def check(request: dict[str, Any], seed: int, begun: list[int], prompt_bars: int
     """Improvise under a request and see that it is kept; False if it was refused."""
     try:
         constraints = parse_constraints(**request)
-        make_guide(LANGUAGE, constraints, begun)
+        make_guide(constraints, begun)
     except UserError:
         return False
     tokens = improvise(constraints, np.random.default_rng(seed), begun)
-    tempos = dict(zip(allowed_tempos(None)[0].tolist(), allowed_tempos(constraints.tempo)[0].tolist(), strict=True))
     bars = len(LANGUAGE.bar_starts(np.array(tokens))) - 1
     assert not LANGUAGE.grammar.errors(tokens), request
-    assert broken(constraints, decode(LANGUAGE, tokens, tempos), bars, prompt_bars) == [], request
+    assert broken(constraints, DIALECT.rendering(constraints, {}).decode(tokens), bars, prompt_bars) == [], request
     assert LANGUAGE.encode(LANGUAGE.decode(tokens)).tokens.tolist() == tokens, request
     if constraints.tokens is not None:
         assert len(tokens) <= max(constraints.tokens, len(begun)) + 40, request
@@ -66,7 +68,7 @@ def test_constraints_are_kept_after_a_prompt_that_does_not_keep_to_them() -> Non
     generator = np.random.default_rng(7)
     kept = 0
     for n in range(80):
-        prompt = read_prompt(compose(n, 4), LANGUAGE, int(generator.integers(1, 4)))
+        prompt = DIALECT.read_prompt(compose(n, 4), int(generator.integers(1, 4)))
         kept += check(random_request(generator, bars=8), n, list(prompt.tokens), prompt.bars)
     assert kept > 30
 
@@ -75,7 +77,7 @@ def test_without_constraints_the_mask_is_the_grammar_s() -> None:
     constraints = parse_constraints(tokens=10_000)
     for seed in range(5):
         piece = LANGUAGE.encode(compose(seed, 8)).tokens.tolist()
-        guide, state = make_guide(LANGUAGE, constraints, piece[:1]), LANGUAGE.grammar.start()
+        guide, state = make_guide(constraints, piece[:1]), LANGUAGE.grammar.start()
         state.advance(piece[0])
         for token in piece[1:]:
             assert np.array_equal(guide.mask(), state.mask())
@@ -91,7 +93,7 @@ def test_a_real_piece_is_admitted_under_the_constraints_that_it_keeps() -> None:
         assert score.end == 8 * 1920
         low, high = int(score.notes["pitch"].min()), int(score.notes["pitch"].max())
         tempo = f"{score.tempos['bpm'].min()}-{score.tempos['bpm'].max() + 1}"
-        guide = make_guide(LANGUAGE, parse_constraints(bars=8, pitches=f"{low}-{high}", tempo=tempo), tokens[:1])
+        guide = make_guide(parse_constraints(bars=8, pitches=f"{low}-{high}", tempo=tempo), tokens[:1])
         for token in tokens[1:]:
             assert guide.mask()[token]
             guide.advance(token)
@@ -106,7 +108,7 @@ def test_free_sampling_masks_nothing_but_padding_and_stops_where_it_is_told() ->
         ({"tokens": 3}, [bar, 9, 9], True),
         ({"tokens": 9}, [bar, end], True),
     ):
-        guide = make_guide(LANGUAGE, parse_constraints(grammar=False, **request), tokens)
+        guide = make_guide(parse_constraints(grammar=False, **request), tokens)
         assert guide.is_complete == complete
         assert guide.mask().sum() == len(VOCABULARY) - 1
         assert not guide.mask()[LANGUAGE.pad]
@@ -140,12 +142,12 @@ def test_free_sampling_masks_nothing_but_padding_and_stops_where_it_is_told() ->
 )
 def test_a_contradiction_is_a_sentence_before_anything_is_sampled(request_: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError) as error:
-        make_guide(LANGUAGE, parse_constraints(**request_), [VOCABULARY["Bar"]])
+        make_guide(parse_constraints(**request_), [VOCABULARY["Bar"]])
     assert words in str(error.value)
 
 
 def test_a_length_that_the_prompt_has_already_is_refused() -> None:
-    prompt = read_prompt(compose(0, 4), LANGUAGE)
+    prompt = DIALECT.read_prompt(compose(0, 4), None)
     for request in ({"bars": 4}, {"seconds": 1.0}, {"tokens": 50}):
         with pytest.raises(UserError, match=r"no longer than the prompt \(4 bars, "):
-            make_guide(LANGUAGE, parse_constraints(**request), prompt.tokens)  # type: ignore[arg-type]
+            make_guide(parse_constraints(**request), prompt.tokens)  # type: ignore[arg-type]
