@@ -18,7 +18,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from musicgen.spe.draw import Draw, uniform_rotations
 
@@ -36,6 +35,18 @@ class FeatureMap(abc.ABC):
     def keys(self, keys: Tensor) -> tuple[Tensor, Tensor | None]:
         """Features `(..., F)` of keys `(..., E)` and the log factor `(...)` taken out (None: no factor)."""
 
+    def pairs(self, encoded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys of one token in each row, at once; no row's bits depend on the others. Has no gradient.
+
+        Args:
+            encoded: `(batch, 2, heads, E)`.
+
+        Returns:
+            Features of queries and of keys, `(batch, heads, F)`, and the log factors of the keys, `(batch, heads)`.
+        """
+        queries, keys = self.queries(encoded).unbind(1)  # where nothing is taken out, keys are as queries
+        return queries, keys, keys.new_zeros(keys.shape[:-1])
+
 
 class Favor(FeatureMap):
     """FAVOR+: positive random features of the softmax kernel exp(q·k/√E), two-sided.
@@ -46,6 +57,7 @@ class Favor(FeatureMap):
 
     def __init__(self, projection: Tensor) -> None:
         self._projection = projection * projection.shape[0] ** -0.25  # the 1/√E of the logits, half on each side
+        self._both_sides = torch.cat([self._projection, -self._projection], -1)
 
     def queries(self, queries: Tensor) -> Tensor:
         """exp(±ωᵀq) over its largest; ‖q‖² would cancel and is left out."""
@@ -60,6 +72,18 @@ class Favor(FeatureMap):
         # What is taken out is a constant to autograd, so the gradient of ‖k‖² enters here, as a zero.
         features = _two_sided(projected, largest + (energy - energy.detach()))
         return features, (largest - energy.detach()).squeeze(-1)
+
+    def pairs(self, encoded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`queries` and `keys`, by a product for each row: one over all rows would round by how many there are."""
+        batch, _, heads, features = encoded.shape
+        rows = encoded.view(batch, 2 * heads, features)
+        projected = torch.stack([torch.mm(row, self._both_sides) for row in rows])
+        largest = projected.amax(-1, keepdim=True)
+        query_features, key_features = projected.sub_(largest).exp_().view(batch, 2, heads, -1).unbind(1)
+        keys = encoded[:, 1]
+        energy = torch.linalg.vecdot(keys, keys)
+        key_scale = torch.sub(largest.view(batch, 2, heads)[:, 1], energy, alpha=0.5 * features**-0.5)
+        return query_features, key_features, key_scale
 
 
 def _largest(projected: Tensor) -> Tensor:
@@ -111,11 +135,19 @@ class Elu(FeatureMap):
 
     def queries(self, queries: Tensor) -> Tensor:
         """elu(q) + 1."""
-        return F.elu(queries) + 1
+        return _elu_and_one(queries)
 
     def keys(self, keys: Tensor) -> tuple[Tensor, None]:
         """elu(k) + 1, nothing taken out."""
-        return F.elu(keys) + 1, None
+        return _elu_and_one(keys), None
+
+
+def _elu_and_one(tensor: Tensor) -> Tensor:
+    """elu(x) + 1 = exp(min(0, x)) + max(0, x).
+
+    Torch's own loses the digits of small features, and rounds by where in memory a number stands.
+    """
+    return tensor.clamp_max(0).exp() + tensor.relu()
 
 
 def favor_projection(draw: Draw, layer: int, in_features: int, num_features: int) -> Tensor:

@@ -18,14 +18,39 @@ def recurrent(
 ) -> tuple[Tensor, AttentionState]:
     """A loop over tokens. Shapes: see `musicgen.attention.causal_attention`."""
     outputs = []
-    extended = with_ones(values)
-    for step in range(values.shape[1]):
-        past = state.log_scale + log_decay
-        log_scale = torch.maximum(past, key_scale[:, step]).detach()
-        key_weight = (key_scale[:, step] - log_scale).exp().unsqueeze(-1)
-        past_weight = (past - log_scale).exp()[..., None, None]
-        weighted_key = (key_features[:, step] * key_weight).unsqueeze(-1)
-        memory = (state.memory * past_weight).addcmul_(weighted_key, extended[:, step].unsqueeze(-2))
-        state = AttentionState(memory, log_scale)
-        outputs.append(normalise((query_features[:, step].unsqueeze(-2) @ state.memory).squeeze(-2)))
+    tokens = (tensor.unbind(1) for tensor in (query_features, key_features, with_ones(values), key_scale))
+    for query, key, extended, scale in zip(*tokens, strict=True):
+        output, state = attend(query, key, extended, scale, log_decay, state)
+        outputs.append(output)
     return torch.stack(outputs, 1), state
+
+
+def attend(
+    query_features: Tensor,
+    key_features: Tensor,
+    extended: Tensor,
+    key_scale: Tensor,
+    log_decay: Tensor,
+    state: AttentionState,
+) -> tuple[Tensor, AttentionState]:
+    """Write one key, then read with one query. No row's bits depend on the other rows.
+
+    Args:
+        query_features: `(batch, heads, F)`.
+        key_features: `(batch, heads, F)`.
+        extended: Values with a one after them, `(batch, heads, V+1)`.
+        key_scale: `(batch, heads)`.
+        log_decay: `(heads,)`.
+        state: What came before.
+
+    Returns:
+        The output `(batch, heads, V)` and the state after it.
+    """
+    past = state.log_scale + log_decay
+    log_scale = torch.maximum(past, key_scale).detach()
+    past_weight = (past - log_scale).exp()[..., None, None]
+    weighted_key = key_features * (key_scale - log_scale).exp().unsqueeze(-1)
+    memory = (state.memory * past_weight).addcmul_(weighted_key.unsqueeze(-1), extended.unsqueeze(-2))
+    # Not a matrix product: those round by where in memory a matrix begins, which is not the same for every row.
+    sums = (memory * query_features.unsqueeze(-1)).sum(-2)
+    return normalise(sums), AttentionState(memory, log_scale)

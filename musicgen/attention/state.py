@@ -43,7 +43,10 @@ def with_ones(values: Tensor) -> Tensor:
 
 def normalise(sums: Tensor) -> Tensor:
     """`(..., V+1)` sums to `(..., V)` outputs. Where no key matches at all (ReLU features), the output is 0."""
-    return sums[..., :-1] * inverse_weight(sums)
+    if sums.requires_grad:
+        return sums[..., :-1] * inverse_weight(sums)
+    # The same in fewer operations: sums without weight are 0. Only the gradient there would not be.
+    return sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(sums.dtype).tiny)
 
 
 def inverse_weight(sums: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from musicgen.model.config import PerformerConfig
 from musicgen.spe import (
     AppliedCode,
-    BuiltCode,
     ConvSPE,
     Draw,
     FactorisedSine,
@@ -28,6 +27,10 @@ from musicgen.spe import (
 
 Encoder = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """(layer, queries, keys) to encoded queries and keys: `(batch, length, heads, D)` to `(batch, length, heads, E)`."""
+
+StepEncoder = Callable[[int, Tensor], Tensor]
+"""(layer, queries and keys of one token in each row) to encoded ones: `(batch, 2, heads, D)` to `(batch, 2, heads, E)`.
+No row's bits depend on the other rows."""
 
 LARGEST_BUILT_CODE = 1 << 30  # bytes; a larger sine code that is not trained is applied without being built
 
@@ -83,7 +86,8 @@ class StreamingEncoding:
     """A positional encoding bound to a draw, for one token at a time at any position.
 
     Codes are built a block of positions at a time and kept until the next: a bounded cache that is derived from
-    the draw and so is no part of a state.
+    the draw and so is no part of a state. Blocks are always the same, whichever of their positions are asked for, so
+    that a position's code always has the same bits.
 
     Args:
         encoding: The trained part.
@@ -99,55 +103,55 @@ class StreamingEncoding:
         ]
         self._mixes = encoding.mixes(draw)
 
-    def encoder(self, positions: Sequence[int]) -> Encoder:
+    def encoder(self, positions: Sequence[int]) -> StepEncoder:
         """The encoder of one token in each row of a batch, at each row's own position."""
         config = self._encoding.config
         if config.pe == "rope":
-            return rotary(torch.tensor(positions).unsqueeze(-1), config.head_features, self._like)
+            rotate = rotation(torch.tensor(positions).unsqueeze(-1), config.head_features, self._like)
+            return lambda layer, pairs: rotate(pairs)  # noqa: ARG005
         if not config.is_stochastic:
-            return unchanged
-        distinct = sorted(set(positions))
-        if len(distinct) == 1:
-            codes = [window.at(distinct) for window in self._windows]
-            return stochastic(codes, self._mixes)
-        by_row = stochastic([window.at(positions) for window in self._windows], self._mixes)
+            return lambda layer, pairs: pairs  # noqa: ARG005
+        windows = [window.at(positions) for window in self._windows]
 
-        def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-            # Rows at different positions are, to a code, one sequence of those positions.
-            queries, keys = by_row(layer, queries.transpose(0, 1), keys.transpose(0, 1))
-            return queries.transpose(0, 1), keys.transpose(0, 1)
+        def encode(layer: int, pairs: Tensor) -> Tensor:
+            codes, mix = windows[layer % len(windows)], self._mixes[layer]
+            if mix is not None:
+                # Here the gate acts on the codes: of one position, they are smaller than two more products are slow.
+                weight = mix.weight.unsqueeze(-1)
+                codes = {position: torch.addcmul(mix.noise, code, weight) for position, code in codes.items()}
+            # A product for each row: one over all rows would round by how many there are.
+            batch, _, heads, features = pairs.shape
+            flat = {position: code.view(2 * heads, features, -1) for position, code in codes.items()}
+            rows = zip(pairs.view(batch, 2 * heads, 1, features), positions, strict=True)
+            encoded = [torch.bmm(row, flat[position]) for row, position in rows]
+            return torch.stack(encoded).view(batch, 2, heads, -1)
 
         return encode
 
 
 class _CodeWindow:
-    """A code at single positions, built block by block; the two latest blocks are kept."""
+    """A code at single positions, built block by block; the latest blocks are kept, two or as many as rows need."""
 
     def __init__(self, code: PositionalCode, draw: Draw) -> None:
         self._code, self._draw = code, draw
         self._block = 16 if isinstance(code, SineSPE) else 64
-        self._built: dict[int, SharedCode] = {}
+        self._built: dict[int, Tensor] = {}
 
-    def at(self, positions: Sequence[int]) -> BuiltCode:
-        if len({position // self._block for position in positions}) > 2:  # rows far apart: nothing to keep
-            return SharedCode(self._code, self._draw, torch.tensor(positions))
-        rows = [(self._block_of(position), position % self._block) for position in positions]
-        if len(rows) == 1:
-            block, row = rows[0]
-            return BuiltCode(block.query_code[row : row + 1], block.key_code[row : row + 1])
-        return BuiltCode(
-            torch.stack([block.query_code[row] for block, row in rows]),
-            torch.stack([block.key_code[row] for block, row in rows]),
-        )
+    def at(self, positions: Sequence[int]) -> dict[int, Tensor]:
+        """q̄ and k̄ of each position, `(2, H, D, R)`."""
+        blocks = {position // self._block for position in positions}
+        for index in blocks:
+            built = self._built.pop(index, None)
+            self._built[index] = self._build(index) if built is None else built  # the latest stands last
+        for index in list(self._built)[: -max(2, len(blocks))]:
+            del self._built[index]
+        return {position: self._built[position // self._block][position % self._block] for position in set(positions)}
 
-    def _block_of(self, position: int) -> SharedCode:
-        index = position // self._block
-        if index not in self._built:
-            if len(self._built) == 2:
-                del self._built[min(self._built)]
-            start = index * self._block
-            self._built[index] = SharedCode(self._code, self._draw, torch.arange(start, start + self._block))
-        return self._built[index]
+    def _build(self, index: int) -> Tensor:
+        """A block, `(positions, 2, H, D, R)`."""
+        start = index * self._block
+        code = SharedCode(self._code, self._draw, torch.arange(start, start + self._block))
+        return torch.stack([code.query_code, code.key_code], 1)
 
 
 def unchanged(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
@@ -165,7 +169,17 @@ def stochastic(codes: Sequence[AppliedCode], mixes: Sequence[Mix | None]) -> Enc
 
 
 def rotary(positions: Tensor, features: int, like: Tensor) -> Encoder:
-    """RoPE: pairs of features rotated by angles proportional to position.
+    """RoPE: the encoder that rotates queries and keys; arguments as of `rotation`."""
+    rotate = rotation(positions, features, like)
+
+    def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+        return rotate(queries), rotate(keys)
+
+    return encode
+
+
+def rotation(positions: Tensor, features: int, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """What rotates pairs of features, `(batch, length, heads, features)`, by angles proportional to position.
 
     Args:
         positions: `(length,)`, or `(batch, 1)` where rows differ.
@@ -179,10 +193,7 @@ def rotary(positions: Tensor, features: int, like: Tensor) -> Encoder:
         first, second = tensor.chunk(2, -1)
         return torch.cat([first * cosines - second * sines, first * sines + second * cosines], -1)
 
-    def encode(layer: int, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-        return rotate(queries), rotate(keys)
-
-    return encode
+    return rotate
 
 
 def sinusoids(positions: Tensor, features: int) -> Tensor:

@@ -8,6 +8,7 @@ holds, so the same draw gives the same function whether tokens come all at once 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from typing import cast
@@ -19,9 +20,11 @@ from torch.utils.checkpoint import checkpoint
 from musicgen.attention import AttentionState, Backend, FeatureMap, feature_map
 from musicgen.model.config import PerformerConfig
 from musicgen.model.dropout import DropoutNoise, dropout
-from musicgen.model.encoding import Encoder, PositionalEncoding, StreamingEncoding, sinusoids
+from musicgen.model.encoding import PositionalEncoding, StreamingEncoding, sinusoids
 from musicgen.model.layers import PerformerLayer, full_precision
+from musicgen.model.packed import Versions, packed
 from musicgen.model.state import State
+from musicgen.model.stepper import Stepper
 from musicgen.spe import Draw
 
 PREFILL_CHUNK = 256  # tokens read at a time: bounds memory at any length
@@ -111,6 +114,8 @@ class PerformerLM(nn.Module):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Read one token in each row, at a cost that does not depend on position; without dropout.
 
+        A row's logits and state are the same bits whatever the other rows are, and wherever (see stepper.py).
+
         Args:
             tokens: `(batch,)` ids.
             state: The state before them.
@@ -120,11 +125,12 @@ class PerformerLM(nn.Module):
         """
         realization = self._realization_of(state)
         self._check_rows(tokens, state)
-        encoder = realization.encoding.encoder(state.positions)
         positions = torch.tensor(state.positions).unsqueeze(-1)
-        logits, layers = self._advance(tokens.unsqueeze(-1), positions, encoder, state, realization, "recurrent")
+        with full_precision(self.embedding.weight):
+            hidden = self._embed(tokens.unsqueeze(-1), positions, None).squeeze(1)
+            logits, layers = realization.stepper(hidden, state.positions, state.layers)
         after = tuple(position + 1 for position in state.positions)
-        return logits.squeeze(1), State(state.draw, after, layers, realization)
+        return logits, State(state.draw, after, layers, realization)
 
     @torch.no_grad()
     def prefill(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -146,9 +152,13 @@ class PerformerLM(nn.Module):
             start, length = state.positions[0], chunk.shape[1]
             positions = torch.arange(start, start + length)
             encoder = self.encoding.encoder(state.draw, positions, self.embedding.weight)
-            chunk_logits, layers = self._advance(chunk, positions, encoder, state, realization, self.backend)
-            logits.append(chunk_logits)
-            state = State(state.draw, (start + length,) * tokens.shape[0], layers, realization)
+            hidden = self._embed(chunk, positions, None)
+            layers = []
+            for layer, features, before in zip(self.layers, realization.features, state.layers, strict=True):
+                hidden, after = layer(hidden, encoder, features, before, self.backend, None)
+                layers.append(after)
+            logits.append(self.output(hidden))
+            state = State(state.draw, (start + length,) * tokens.shape[0], tuple(layers), realization)
         return torch.cat(logits, 1), state
 
     def save_bundle(self, folder: str | os.PathLike[str], card: str | None = None) -> None:
@@ -169,22 +179,6 @@ class PerformerLM(nn.Module):
             hidden = hidden + sinusoids(positions, self.config.d_model).to(hidden)
         return hidden
 
-    def _advance(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        encoder: Encoder,
-        state: State,
-        realization: Realization,
-        backend: Backend,
-    ) -> tuple[Tensor, tuple[AttentionState, ...]]:
-        hidden = self._embed(tokens, positions, None)
-        layers = []
-        for layer, features, before in zip(self.layers, realization.features, state.layers, strict=True):
-            hidden, after = layer(hidden, encoder, features, before, backend, None)
-            layers.append(after)
-        return self.output(hidden), tuple(layers)
-
     def _encoded_features(self, draw: Draw) -> int:
         """E: the dimension of encoded queries and keys."""
         return draw.num_realizations if self.config.is_stochastic else self.config.head_features
@@ -197,15 +191,14 @@ class PerformerLM(nn.Module):
             for layer in range(config.num_layers)
         ]
 
-    @torch.no_grad()
     def _realize(self, draw: Draw) -> Realization:
-        encoding = StreamingEncoding(self.encoding, draw, self.embedding.weight)
-        return Realization(self, self._feature_maps(draw), encoding)
+        return Realization(self, draw, self._feature_maps(draw), Versions(self))
 
     def _realization_of(self, state: State) -> Realization:
-        if state.realization is None or state.realization.model is not self:
+        known = state.realization
+        if known is None or known.model is not self or not known.versions.are_current():
             return self._realize(state.draw)
-        return state.realization
+        return known
 
     def _check_rows(self, tokens: Tensor, state: State) -> None:
         if len(state.layers) != self.config.num_layers:
@@ -216,8 +209,18 @@ class PerformerLM(nn.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Realization:
-    """What a model derives from a draw and uses at every position: made once for a piece, never saved."""
+    """What a model derives from a draw and uses at every position: made once for a piece, never saved.
+
+    It is made again once the model's weights have changed, so that a step is always that of the model as it is.
+    """
 
     model: PerformerLM
+    draw: Draw
     features: list[FeatureMap]
-    encoding: StreamingEncoding
+    versions: Versions
+
+    @functools.cached_property
+    def stepper(self) -> Stepper:
+        """What runs a step; made at the first, since those who only train or read need none."""
+        encoding = StreamingEncoding(self.model.encoding, self.draw, self.model.embedding.weight)
+        return Stepper(packed(self.model), self.features, encoding)
