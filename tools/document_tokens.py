@@ -1,4 +1,4 @@
-"""Writes the grammar of the tokens into docs/tokens.md, between the comments that name it.
+"""Writes vocabularies and grammars of the token languages into docs/tokens.md, between the comments that name them.
 
 python tools/document_tokens.py
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from musicgen.tokens import Remi
+from musicgen.tokens import Language
+from musicgen.tokens.tokenizer import LANGUAGES
 
 PAGE = Path(__file__).parents[1] / "docs" / "tokens.md"
-BLOCK = re.compile(r"(<!-- (vocabulary|diagram|rules) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (\w+) (vocabulary|diagram|rules) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def vocabulary() -> str:
+def vocabulary(language: Language) -> str:
     """Families, how many tokens each has, and which."""
-    words = Remi().vocabulary
+    words = language.vocabulary
     lines = ["| family | tokens | from | to | ids |", "|---|---|---|---|---|"]
     for family, ids in words.ids.items():
         names = f"`{words.names[ids.start]}` | `{words.names[ids.stop - 1]}`"
@@ -24,18 +25,17 @@ def vocabulary() -> str:
     return "\n".join([*lines, f"| all | {len(words)} | | | |"])
 
 
-def diagram() -> str:
+def diagram(language: Language) -> str:
     """The grammar as a picture that code hosts draw."""
-    return f"```mermaid\n{Remi().grammar.diagram()}\n```"
+    return f"```mermaid\n{language.grammar.diagram()}\n```"
 
 
-def rules() -> str:
+def rules(language: Language) -> str:
     """The grammar as a table: a line for each state."""
-    grammar = Remi().grammar
     lines = ["| after | may follow |", "|---|---|"]
-    for state, choices in grammar.table.items():
+    for state, choices in language.grammar.table.items():
         follow = [f"{family} ({rule.condition})" if rule.condition else family for family, rule in choices.items()]
-        lines.append(f"| {state} | {'; '.join(follow)} |")
+        lines.append(f"| {state} | {'; '.join(follow) or 'nothing'} |")
     return "\n".join(lines)
 
 
@@ -44,7 +44,7 @@ BLOCKS = {"vocabulary": vocabulary, "diagram": diagram, "rules": rules}
 
 def page(text: str) -> str:
     """The page with the blocks as they are now."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[2]]()}\n\n{match[3]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[3]](LANGUAGES[match[2]]())}\n\n{match[4]}", text)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,8 @@ class GrooveReport:
     Attributes:
         notes: Notes decoded.
         unclosed: ... that no `NoteOff` ends; they end with the piece.
-        restruck: ... that another on their key ends.
         instant: ... that end when they begin; they last a tick.
+        restruck: `NoteOn` tokens on a key that sounded; they end the note that did.
         spurious: `NoteOff` tokens where nothing sounded.
         null_shifts: Shifts that go nowhere.
         backward_shifts: Shifts that go back in time.
@@ -64,8 +64,8 @@ class GrooveReport:
 
     notes: int
     unclosed: int
-    restruck: int
     instant: int
+    restruck: int
     spurious: int
     null_shifts: int
     backward_shifts: int
@@ -135,9 +135,11 @@ class Groove:
         distance = time[1:] - time[:-1] // TICKS * TICKS  # from the beat of the moment before
         shifts = np.where(time[1:] > time[:-1], -(-distance // LONGEST), 0)
         place = np.cumsum(shifts + 1)
+        # What is written later goes over what was: the longest shift, the last shift to each event, the events. Where
+        # no shift leads to an event, the one written for it goes under the event before.
         tokens = np.full(place[-1] + 2, _SHIFT + LONGEST - 1, np.uint16)
-        tokens[place - 1] = _SHIFT + (distance - 1) % LONGEST  # the last shift to each event; if there is none, what
-        tokens[place] = _EVENTS[rank]  # this puts over it
+        tokens[place - 1] = _SHIFT + (distance - 1) % LONGEST
+        tokens[place] = _EVENTS[rank]
         tokens[0], tokens[-1] = self.begin, self.end
         return tokens
 
@@ -167,19 +169,15 @@ class Groove:
         event = np.flatnonzero(~is_shift)
         event = event[np.argsort(ids[event] % KEYS, kind="stable")]  # key by key, each in the order of tokens
         key, time, is_on = ids[event] % KEYS, clock[event], ids[event] < _OFF
-        goes_on = np.diff(key, append=-1) == 0  # the next event is on the same key
-        was_on = np.append(False, (is_on & goes_on)[:-1])[: len(key)]  # so was the last, and began a note
-        stop = np.where(goes_on, np.append(time[1:], 0)[: len(key)], clock.max(initial=0))
-        is_twin = is_on & goes_on & (stop == time) & np.append(is_on[1:], False)[: len(key)]
+        goes_on = np.diff(key, append=-1) == 0  # the next event is on the same key; of the last event, it is not
+        was_on = np.roll(is_on & goes_on, 1)  # the event before was on the same key, and began a note
+        stop = np.where(goes_on, np.roll(time, -1), clock.max(initial=0))
+        is_twin = is_on & goes_on & np.roll(is_on, -1) & (stop == time)
         note = is_on & ~is_twin
         score = Score(
             ticks_per_beat=TICKS,
             notes=make_notes(
-                time[note],
-                np.maximum(stop, time + 1)[note],
-                key[note] % PITCHES,
-                VELOCITY,
-                key[note] // PITCHES,
+                time[note], np.maximum(stop, time + 1)[note], key[note] % PITCHES, VELOCITY, key[note] // PITCHES
             ),
             tracks=TRIO,
             time_signatures=(TimeSignature(0, 4, 4),),
@@ -187,8 +185,8 @@ class Groove:
         return score, GrooveReport(
             notes=int(note.sum()),
             unclosed=int((is_on & ~goes_on).sum()),
-            restruck=int((is_on & was_on).sum()),
             instant=int((note & goes_on & (stop <= time)).sum()),
+            restruck=int((is_on & was_on).sum()),
             spurious=int((~is_on & ~was_on).sum()),
             null_shifts=int((moves == 0).sum()),
             backward_shifts=int((moves < 0).sum()),
@@ -203,8 +201,8 @@ class Groove:
         while it stays within its `headroom`.
         """
         moved = np.arange(PITCHES) + semitones
-        octaves = np.maximum(-(-(moved - PITCHES + 1) // 12), 0) - np.maximum(-(moved // 12), 0)
-        moved -= 12 * octaves
+        moved -= 12 * np.ceil((moved - PITCHES + 1) / 12).clip(0).astype(np.int64)
+        moved += 12 * np.ceil(-moved / 12).clip(0).astype(np.int64)
         mapped = np.arange(len(VOCABULARY))
         for family in (_ON, _OFF):
             for track, instrument in enumerate(TRIO):

@@ -19,9 +19,9 @@ from musicgen.tokens.groove_quantise import PITCHES, TICKS, TRIO
 from musicgen.tokens.vocabulary import Vocabulary
 
 LATER = "later"
-STILL_LATER = "after two whole beats, later"
-SOUNDING = "sounds, and is above the last"
-SILENT = "is silent, and is above the last"
+STILL_LATER = "after two whole beats"
+SOUNDING = "a note that sounds, above the last"
+SILENT = "a note that is silent, above the last"
 QUIET = "nothing sounds"
 
 RULES = (
