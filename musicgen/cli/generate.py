@@ -6,6 +6,7 @@ read and checked; only then is the folder made and music written into it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -19,6 +20,7 @@ from musicgen.errors import UserError
 from musicgen.files import kind_of
 
 if TYPE_CHECKING:
+    from musicgen.model import PerformerLM
     from musicgen.sampling import Session
     from musicgen.sampling.gallery import Gallery
 
@@ -48,12 +50,15 @@ keys:
   states=last          keeps where a piece can be taken up again, as FILE.state; states=bars at every bar line
   overwrite=true       throws away pieces that are in the folder
   draw=0               seed of the positional noise, which all pieces share
-  batch=16 threads=1   pieces written at once, and threads of the CPU; they change speed and not music
+  batch=16             pieces written at once
+  threads=1            of the CPU; by default 1 for small models, all for large ones. Other numbers round otherwise.
 
 example: musicgen generate model=runs/smoke/bundle n=4 bars=16 wav=true
 """
 LITERAL = ("model", "out", "prompt", "from_state", "soundfont", "key", "chords", "pitches", "tempo", "tracks")
 """Keys whose values may hold any character."""
+LARGE = 20_000_000
+"""Parameters of a model that is worth more than one thread."""
 MADE = (".mid", ".json", ".png", ".wav", ".state", ".html")
 
 
@@ -100,8 +105,8 @@ def run(arguments: list[str]) -> int:
     if composed is None:
         return 0
     config = build(GenerateConfig, composed)
-    for name in ("n", "batch"):
-        if getattr(config, name) < 1:
+    for name in ("n", "batch", "threads"):
+        if getattr(config, name) is not None and getattr(config, name) < 1:
             raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
     if config.model is None:
         raise UserError("no model is given: write model=DIR, a folder that `musicgen train` made (see --help)")
@@ -139,7 +144,7 @@ def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
         print(f"prompt {session.prompt.report}")
     if config.wav:
         _try_soundfont(config.soundfont)
-    _choose_threads(session, config)
+    composed["threads"] = set_threads(config.threads, composer.model)
     _make_folder(config)
     wanted = Wanted(config.picture, config.wav, config.soundfont, config.states)
     gallery = Gallery(config.out, session, composed, config.n, wanted)
@@ -189,18 +194,17 @@ def _write(session: Session, gallery: Gallery, config: GenerateConfig) -> int:
     return tokens
 
 
-def _choose_threads(session: Session, config: GenerateConfig) -> None:
+def set_threads(threads: int | None, model: PerformerLM) -> int:
+    """Set the number of threads, and say it.
+
+    Rounding depends on it, and a seed is to be the same piece in every call. So it is neither measured nor follows
+    from how many pieces there are: a model that fits into a cache has one, a larger one is read from memory by all.
+    """
     import torch
 
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-        return
-    from musicgen.runtime import choose_threads
-
-    model, rows = session.composer.model, min(config.n * config.variations, config.batch)
-    state = model.init_state(session.sampler.draw, rows)
-    token = torch.zeros(rows, dtype=torch.long)
-    choose_threads(lambda: model.step(token, state))
+    chosen = threads or (1 if model.num_parameters() < LARGE else os.cpu_count() or 1)
+    torch.set_num_threads(chosen)
+    return chosen
 
 
 def _try_soundfont(soundfont: Path | None) -> None:
