@@ -24,9 +24,9 @@ from musicgen.cli.compose import compose
 from musicgen.cli.main import main as musicgen
 from musicgen.cli.typed import build
 from musicgen.data.batches import IGNORED
-from musicgen.data.windows import Windows
 from musicgen.model import PerformerLM
 from musicgen.training.config import TrainConfig
+from musicgen.training.loaders import training_windows
 from musicgen.training.run import load_corpus, performer_config
 from musicgen.training.table import read_table
 
@@ -43,7 +43,7 @@ def bare(model: str) -> dict[str, float]:
     """Seconds of a bare step: the median."""
     config, _ = _config(model)
     corpus = load_corpus(config.data, 0)
-    batch = Windows(corpus, length=config.data.length, batch_size=config.batch_size)[0]
+    batch = training_windows(corpus, config.data.length, config.batch_size, config.seed, config.data.transpose)[0]
     network = PerformerLM(performer_config(config, len(corpus.language.vocabulary))).train()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     times = []
@@ -74,7 +74,8 @@ def application(model: str) -> dict[str, float]:
 def loading(model: str) -> dict[str, float]:
     """Seconds to make a batch."""
     config, _ = _config(model)
-    windows = Windows(load_corpus(config.data, 0), length=config.data.length, batch_size=config.batch_size)
+    data = config.data
+    windows = training_windows(load_corpus(data, 0), data.length, config.batch_size, config.seed, data.transpose)
     start = time.perf_counter()
     for step in range(200):
         windows.part(step, range(config.batch_size))

@@ -11,25 +11,28 @@ can be opened is a whole corpus, whenever the program that made it was stopped.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from musicgen.errors import UserError
-from musicgen.files import kind_of
+from musicgen.files import atomic_write, hash_file, kind_of
 from musicgen.tokens import Remi, Tokens
+from musicgen.tokens.language import Language
 from musicgen.tokens.tokenizer import FILE as TOKENIZER
-from musicgen.tokens.tokenizer import load_tokenizer
+from musicgen.tokens.tokenizer import load_tokenizer, save_tokenizer
 
+T = TypeVar("T")
 FORMAT = 1
 MANIFEST, INDEX, TOKENS = "corpus.json", "index.jsonl", "tokens.npy"
-HASHED = (TOKENS, INDEX, TOKENIZER)
-"""The files whose hashes `corpus.json` has."""
 
 
 @dataclass(frozen=True)
@@ -125,17 +128,12 @@ class Corpus:
         """
         folder = Path(folder)
         about = read_manifest(folder)
-        try:
-            index = tuple(map(Song.from_json, (folder / INDEX).read_text("utf-8").splitlines()))
-        except OSError as error:
-            raise UserError(f"{folder / INDEX}: {error.strerror}") from None
-        except (ValueError, TypeError, RecursionError):
-            raise UserError(f"{folder / INDEX}: not an index of this version of musicgen; prepare it again") from None
-        try:
-            tokens = np.lib.format.open_memmap(folder / TOKENS, mode="r")
-        except (OSError, ValueError, EOFError, SyntaxError, TokenError):  # numpy reads a header as if it were Python
-            raise UserError(f"{folder / TOKENS}: missing or not an array of tokens; prepare it again") from None
-        corpus = cls(tokens, index, load_tokenizer(folder), about)
+        index = read_index(folder, Song.from_json)
+        tokens = map_array(folder / TOKENS)
+        language = load_tokenizer(folder)
+        if not isinstance(language, Remi):
+            raise UserError(f"{folder}: a corpus in the language {language.name!r}, not in {Remi.name!r}")
+        corpus = cls(tokens, index, language, about)
         ends = [song.offset + song.tokens for song in corpus.songs()]
         if tokens.dtype != np.uint16 or tokens.ndim != 1 or max(ends, default=0) != len(tokens):
             raise UserError(f"{folder / TOKENS}: not the tokens that the index speaks of; prepare it again")
@@ -158,3 +156,56 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(f"{path}: not a corpus of format {FORMAT}; prepare it again")
     return about
+
+
+def read_index(folder: Path, from_json: Callable[[str], T]) -> tuple[T, ...]:
+    """The lines of `index.jsonl`.
+
+    Args:
+        folder: The corpus.
+        from_json: What makes a record of a line.
+
+    Raises:
+        UserError: It cannot be read, or a line of it holds no such record.
+    """
+    try:
+        return tuple(map(from_json, (folder / INDEX).read_text("utf-8").splitlines()))
+    except OSError as error:
+        raise UserError(f"{folder / INDEX}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UserError(f"{folder / INDEX}: not an index of this version of musicgen; prepare it again") from None
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """An array on disk, mapped into memory.
+
+    Raises:
+        UserError: There is none.
+    """
+    try:
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError):  # numpy reads a header as if it were Python
+        raise UserError(f"{path}: missing or not an array; prepare the corpus again") from None
+    return array
+
+
+def write_files(
+    folder: Path, array: tuple[str, NDArray[Any]], lines: Iterable[str], language: Language, about: dict[str, Any]
+) -> None:
+    """Write the files of a corpus, its manifest last.
+
+    Args:
+        folder: Where to.
+        array: The name of the file with the music, and what it is to hold.
+        lines: Of the index.
+        language: Of the corpus.
+        about: What the manifest is to say.
+    """
+    name, values = array
+    content = io.BytesIO()
+    np.save(content, values)
+    atomic_write(folder / name, content.getvalue())
+    atomic_write(folder / INDEX, "".join(f"{line}\n" for line in lines).encode())
+    save_tokenizer(language, folder)
+    hashes = {name: hash_file(folder / name) for name in (name, INDEX, TOKENIZER)}
+    atomic_write(folder / MANIFEST, (json.dumps({**about, "sha256": hashes}, indent=1) + "\n").encode())

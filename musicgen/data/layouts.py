@@ -76,13 +76,14 @@ def load_file(path: str) -> Score:
     return load_song(file.parent, file.name, "pop909" if is_annotated else "folder")
 
 
-def _midi_files(folder: Path) -> list[str]:
+def midi_files(folder: Path) -> list[str]:
+    """Every MIDI file below a folder, as relative paths in order."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in (".mid", ".midi") and path.is_file())
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def _pop1k7_files(folder: Path) -> list[str]:
-    songs = _midi_files(folder)
+    songs = midi_files(folder)
     return songs if all(re.search(r"(^|/)src_\d+/", path) for path in songs) else []
 
 
@@ -90,7 +91,7 @@ def _pop909_files(folder: Path) -> list[str]:
     """Every NNN/NNN.mid, if any has beats beside it: one that has none is reported and not overlooked."""
     if next(folder.rglob("beat_midi.txt"), None) is None:
         return []
-    return [path for path in _midi_files(folder) if Path(path).stem == Path(path).parent.name]
+    return [path for path in midi_files(folder) if Path(path).stem == Path(path).parent.name]
 
 
 def _load_plain(path: Path) -> Score:
@@ -154,6 +155,6 @@ def _is_number(text: str) -> bool:
 LAYOUTS = {
     "pop909": Layout("POP909: NNN/NNN.mid with beat_midi.txt and chord_midi.txt", _pop909_files, _load_pop909),
     "pop1k7": Layout("Pop1K7: src_NNN/*.mid with chords as markers", _pop1k7_files, _load_plain),
-    "folder": Layout("any folder of metrical MIDI files", _midi_files, _load_plain),
+    "folder": Layout("any folder of metrical MIDI files", midi_files, _load_plain),
 }
 """Layouts, the most particular first."""

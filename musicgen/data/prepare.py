@@ -8,8 +8,6 @@ costs one line of the index, and the corpus is the same, byte for byte, with any
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,18 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from musicgen.data.corpus import FORMAT, HASHED, INDEX, MANIFEST, TOKENS, Corpus, Song
+from musicgen.data.corpus import FORMAT, TOKENS, Corpus, Song, write_files
 from musicgen.data.duplicates import Sketch, group_songs, sketch
 from musicgen.data.layouts import load_song
 from musicgen.data.split import SPLITS, draw_splits
 from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
-from musicgen.files import atomic_write, hash_file
+from musicgen.files import hash_file
 from musicgen.guard import guarded_map
 from musicgen.midi.read import read_bytes
 from musicgen.midi.score import Score
 from musicgen.tokens import Remi, Tokens
-from musicgen.tokens.tokenizer import save_tokenizer
 
 SECONDS = 60.0
 """For one file. The longest song that anybody plays takes less than one."""
@@ -159,13 +156,8 @@ def _fates(
 
 def write_corpus(corpus: Corpus, folder: Path) -> None:
     """Write the files of a corpus, its manifest last."""
-    array = io.BytesIO()
-    np.save(array, corpus.tokens)
-    atomic_write(folder / TOKENS, array.getvalue())
-    atomic_write(folder / INDEX, "".join(song.to_json() + "\n" for song in corpus.index).encode())
-    save_tokenizer(corpus.language, folder)
-    hashes = {name: hash_file(folder / name) for name in HASHED}
-    atomic_write(folder / MANIFEST, (json.dumps({**corpus.about, "sha256": hashes}, indent=1) + "\n").encode())
+    lines = (song.to_json() for song in corpus.index)
+    write_files(folder, (TOKENS, corpus.tokens), lines, corpus.language, corpus.about)
 
 
 def hash_source(path: Path) -> str | None:

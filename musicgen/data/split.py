@@ -25,7 +25,7 @@ LISTS = {
 """Names that lists of songs go by."""
 
 
-def draw_splits(hashes: Sequence[str], groups: Sequence[int], seed: int) -> list[str]:
+def draw_splits(hashes: Sequence[str], groups: Sequence[int], seed: int, held_out: int | None = None) -> list[str]:
     """The split of each song. Songs of a group stay together.
 
     Of three songs or more, one at least is in each split, if they are of so many groups.
@@ -34,6 +34,7 @@ def draw_splits(hashes: Sequence[str], groups: Sequence[int], seed: int) -> list
         hashes: Of the contents of each song.
         groups: For each song the number of its group.
         seed: Another seed draws another split.
+        held_out: Songs in each of `valid` and `test`; None for the part `HELD_OUT` of all.
     """
     members: dict[int, list[int]] = defaultdict(list)
     for song, group in enumerate(groups):
@@ -44,7 +45,8 @@ def draw_splits(hashes: Sequence[str], groups: Sequence[int], seed: int) -> list
         return hashlib.blake2b(f"{seed}/{least}".encode()).digest()
 
     queue = sorted(members, key=ticket)
-    held_out = max(1, round(HELD_OUT * len(hashes))) if len(queue) >= len(SPLITS) else 0
+    wanted = max(1, round(HELD_OUT * len(hashes))) if held_out is None else held_out
+    held_out = wanted if len(queue) >= len(SPLITS) else 0
     splits = ["train"] * len(hashes)
     for name, needed in (("valid", 2), ("test", 1)):  # groups that must be left for the splits after it
         taken = 0

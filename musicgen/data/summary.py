@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from musicgen.data.corpus import Corpus
+from musicgen.data.corpus import Corpus, Song
+from musicgen.data.groove_corpus import GrooveSong
 from musicgen.data.split import SPLITS
 from musicgen.files import atomic_write
 
@@ -24,19 +26,11 @@ PICTURE = "corpus.png"
 def summarise(corpus: Corpus) -> str:
     """Files, songs kept and why others were not, tokens, hours and lengths."""
     songs = corpus.songs()
-    # What is in brackets is of one file: a number of bytes, a beat.
-    dropped = Counter(song.dropped.partition(" (")[0] for song in corpus.index if song.dropped)
     copies = sum(song.group != song.path for song in songs)
-    layout = f" (layout {corpus.about['layout']})" if "layout" in corpus.about else ""
-    lines = [
-        f"files: {len(corpus.index):,}{layout}, of which {len(songs):,} kept and {sum(dropped.values()):,} left out"
-    ]
-    lines += [f"  {count:,} x {reason}" for reason, count in dropped.most_common(12)]
-    if len(dropped) > 12:
-        lines.append(f"  and {len(dropped) - 12:,} other reasons, all in the index")
+    lines = drop_lines(corpus.index, len(songs), corpus.about)
     splits = ", ".join(f"{len(corpus.songs(split)):,} {split}" for split in SPLITS)
     lines.append(f"songs: {splits}" + (f" ({copies:,} of them copies of others, in the same split)" if copies else ""))
-    lines.append(f"tokens: {len(corpus.tokens):,}, {_duration(sum(song.seconds for song in songs))} of music")
+    lines.append(f"tokens: {len(corpus.tokens):,}, {duration(sum(song.seconds for song in songs))} of music")
     if songs:
         quantiles = np.percentile([song.tokens for song in songs], [0, 25, 50, 75, 100]).astype(int)
         lengths = ", ".join(f"{value:,}" for value in quantiles)
@@ -51,7 +45,20 @@ def summarise(corpus: Corpus) -> str:
     return "\n".join(lines)
 
 
-def _duration(seconds: float) -> str:
+def drop_lines(index: Sequence[Song | GrooveSong], kept: int, about: dict[str, Any]) -> list[str]:
+    """How many files there were, how many are kept, and the commonest reasons why others are not."""
+    # What is in brackets is of one file: a number of bytes, a beat.
+    dropped = Counter(song.dropped.partition(" (")[0] for song in index if song.dropped)
+    layout = f" (layout {about['layout']})" if "layout" in about else ""
+    lines = [f"files: {len(index):,}{layout}, of which {kept:,} kept and {sum(dropped.values()):,} left out"]
+    lines += [f"  {count:,} x {reason}" for reason, count in dropped.most_common(12)]
+    if len(dropped) > 12:
+        lines.append(f"  and {len(dropped) - 12:,} other reasons, all in the index")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds, in words."""
     return f"{seconds / 3600:,.1f} hours" if seconds >= 3600 else f"{seconds / 60:,.1f} minutes"
 
 
@@ -64,8 +71,8 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
     songs = corpus.songs()
     figure = Figure(figsize=(12, 6.5), layout="constrained")
     axes = figure.subplots(2, 3)
-    _histogram(axes[0, 0], [song.tokens for song in songs], "song length (tokens)", "songs")
-    _histogram(axes[0, 1], [song.seconds / 60 for song in songs], "song length (minutes)", "songs")
+    histogram(axes[0, 0], [song.tokens for song in songs], "song length (tokens)", "songs")
+    histogram(axes[0, 1], [song.seconds / 60 for song in songs], "song length (minutes)", "songs")
     names = {
         "Tempo": "tempo (beats a minute)",
         "Pitch": "pitch (60 is middle C)",
@@ -79,12 +86,18 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
     axes[1, 1].set_xticks(range(0, 16, 4))
     _draw_chords(axes[1, 2], counts[vocabulary.first("Chord") : vocabulary.ids["Chord"].stop], vocabulary.names)
     figure.suptitle(f"{len(songs):,} songs, {len(corpus.tokens):,} tokens")
+    save_figure(figure, path)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure as a PNG that is the same whenever it is written."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=100, metadata={"Software": None})
     atomic_write(path, picture.getvalue())
 
 
-def _histogram(axes: Any, values: list[float] | list[int], title: str, unit: str) -> None:
+def histogram(axes: Any, values: list[float] | list[int], title: str, unit: str) -> None:
+    """A histogram of whole or other numbers, of which there are so many of a unit."""
     axes.hist(values, bins=40)
     axes.set(xlabel=title, ylabel=unit)
     axes.yaxis.get_major_locator().set_params(integer=True)

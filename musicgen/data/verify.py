@@ -1,7 +1,7 @@
 """Whether a prepared corpus is what it says it is.
 
 The hard choice: nothing that the corpus says of itself is believed. Hashes are taken again, every song is held
-against the grammar, and copies are looked for again in the tokens.
+against the grammar, and copies are looked for again in the tokens; of grooves, every note is looked at.
 """
 
 from __future__ import annotations
@@ -9,22 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from musicgen.data.corpus import HASHED, Corpus, Song
+from musicgen.data.corpus import INDEX, TOKENS, Corpus, Song
 from musicgen.data.duplicates import Sketch, group_songs, sketch
+from musicgen.data.groove_corpus import NOTES, GrooveCorpus
+from musicgen.data.groove_verify import check_grooves
+from musicgen.data.open import open_corpus
 from musicgen.data.prepare import hash_source
 from musicgen.data.split import SPLITS
 from musicgen.errors import UserError
 from musicgen.guard import guarded_map
 from musicgen.tokens import Remi, Tokens
+from musicgen.tokens.tokenizer import FILE as TOKENIZER
 
 Check = tuple[str, Sketch] | UserError
+Progress = Callable[[Iterable[Check], int], Iterable[Check]]
 
 
 def verify(
     folder: Path,
     source: Path | None = None,
     workers: int = 1,
-    progress: Callable[[Iterable[Check], int], Iterable[Check]] | None = None,
+    progress: Progress | None = None,
 ) -> list[str]:
     """All that is wrong with a corpus, in sentences; none if it is whole.
 
@@ -37,27 +42,18 @@ def verify(
     Raises:
         UserError: It cannot be opened at all.
     """
-    corpus = Corpus.open(folder)
+    corpus = open_corpus(folder)
+    music = NOTES if isinstance(corpus, GrooveCorpus) else TOKENS
     hashes = corpus.about.get("sha256")
     problems = [
         f"{folder / name}: changed since it was prepared"
-        for name in HASHED
+        for name in (music, INDEX, TOKENIZER)
         if not isinstance(hashes, dict) or hash_source(folder / name) != hashes.get(name)
     ]
-    problems += _check_places(corpus)
-    songs = corpus.songs()
-    checks: Iterable[Check] = guarded_map(check_song, ((corpus[song],) for song in songs), workers)
-    if progress is not None:
-        checks = progress(checks, len(songs))
-    sketches: dict[str, Sketch] = {}
-    for song, check in zip(songs, checks, strict=True):
-        if isinstance(check, UserError):
-            problems.append(f"{song.path}: {check}")
-            continue
-        sentence, sketches[song.path] = check
-        if sentence:
-            problems.append(f"{song.path}: {sentence}")
-    problems += _check_splits(songs, sketches)
+    if isinstance(corpus, GrooveCorpus):
+        problems += check_grooves(corpus)
+    else:
+        problems += _check_songs(corpus, workers, progress)
     if source is not None:
         problems += [
             f"{source / song.path}: missing, or changed since the corpus was prepared"
@@ -65,6 +61,24 @@ def verify(
             if hash_source(source / song.path) != song.sha256
         ]
     return problems
+
+
+def _check_songs(corpus: Corpus, workers: int, progress: Progress | None) -> Iterator[str]:
+    """Songs must fill the array, follow the grammar, and be in one split with their copies."""
+    yield from _check_places(corpus)
+    songs = corpus.songs()
+    checks: Iterable[Check] = guarded_map(check_song, ((corpus[song],) for song in songs), workers)
+    if progress is not None:
+        checks = progress(checks, len(songs))
+    sketches: dict[str, Sketch] = {}
+    for song, check in zip(songs, checks, strict=True):
+        if isinstance(check, UserError):
+            yield f"{song.path}: {check}"
+            continue
+        sentence, sketches[song.path] = check
+        if sentence:
+            yield f"{song.path}: {sentence}"
+    yield from _check_splits(songs, sketches)
 
 
 def check_song(tokens: Tokens) -> tuple[str, Sketch]:

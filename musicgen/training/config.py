@@ -29,7 +29,7 @@ class DataConfig:
     """Where songs come from and how they are cut.
 
     Attributes:
-        source: `synthetic` composes songs; `corpus` reads a prepared folder.
+        source: `synthetic` composes songs, `synthetic_grooves` accompaniments; `corpus` reads a prepared folder.
         folder: The prepared corpus.
         songs: How many songs to compose.
         bars: How long each of them is.
@@ -37,7 +37,7 @@ class DataConfig:
         transpose: Most semitones by which windows are transposed.
     """
 
-    source: Literal["synthetic", "corpus"]
+    source: Literal["synthetic", "synthetic_grooves", "corpus"]
     folder: Path | None
     songs: int
     bars: int
@@ -47,7 +47,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         require(2 <= self.length <= MOST_TOKENS, f"length={self.length}: takes a number from 2 to {MOST_TOKENS:,}")
         given = self.source == "corpus" or self.folder is None
-        require(given, f"folder={self.folder}: is for a prepared corpus; choose data=pop_piano with it")
+        require(given, f"folder={self.folder}: is for a prepared corpus; choose data=pop_piano or data=groove with it")
         require(0 <= self.transpose <= 12, f"transpose={self.transpose}: takes a number from 0 to 12")
         require(self.songs >= 3, f"songs={self.songs}: takes a number from 3 on")
         require(self.bars >= 1, f"bars={self.bars}: takes a number from 1 on")

@@ -47,7 +47,7 @@ def model_card(model: PerformerLM, record: dict[str, Any]) -> str:
     """What the model is, in Markdown: its size, its training and its losses."""
     config, metrics = record["config"], record["metrics"]
     data = config["data"]
-    source = "synthetic pieces of the built-in composer" if data["source"] == "synthetic" else str(data["folder"])
+    source = str(data["folder"]) if data["source"] == "corpus" else "synthetic pieces of the built-in composer"
     size, decay = model.config, model.config.decay
     lines = [
         "# A musicgen model",

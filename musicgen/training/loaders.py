@@ -13,7 +13,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from musicgen.data.batches import Batch, Batches, pad_windows
-from musicgen.data.corpus import Corpus
+from musicgen.data.groove_corpus import GrooveCorpus
+from musicgen.data.groove_windows import GrooveWindows
+from musicgen.data.open import AnyCorpus
+from musicgen.data.windows import Windows
 from musicgen.errors import UserError
 
 
@@ -67,6 +70,13 @@ class Parts(Dataset[Part]):
         return Part(*batch, step, first, self.windows.num_targets(step))
 
 
+def training_windows(corpus: AnyCorpus, length: int, batch_size: int, seed: int, transpose: int) -> Batches:
+    """The batches that a corpus is trained on: crops of songs, or grooves thinned out anew each time."""
+    if isinstance(corpus, GrooveCorpus):
+        return GrooveWindows(corpus, length=length, batch_size=batch_size, seed=seed, transpose=transpose)
+    return Windows(corpus, length=length, batch_size=batch_size, seed=seed, transpose=transpose)
+
+
 class From(Sampler[int]):
     """Numbers from wherever the run is, when it begins to ask, to the last.
 
@@ -115,7 +125,7 @@ class FixedWindows(Dataset[Batch]):
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: AnyCorpus,
         split: str,
         length: int,
         batch_size: int,

@@ -23,9 +23,9 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch.utils.data import DataLoader
 
-from musicgen.data.corpus import Corpus
+from musicgen.data.groove_prepare import compose_grooves, gather_grooves
+from musicgen.data.open import AnyCorpus, open_corpus
 from musicgen.data.prepare import compose_songs, gather
-from musicgen.data.windows import Windows
 from musicgen.errors import UserError
 from musicgen.model import PerformerConfig, PerformerLM
 from musicgen.runtime import bfloat16_works, choose_threads, keep_memory, peak_memory
@@ -35,7 +35,7 @@ from musicgen.training.config import DataConfig, TrainConfig, TrainerConfig
 from musicgen.training.curves import draw_curves
 from musicgen.training.export import export_checkpoint
 from musicgen.training.folder import BUNDLE, CHECKPOINTS, CURVES, METRICS, check_same_run, open_folder
-from musicgen.training.loaders import FixedWindows, Part, Parts, training_loader
+from musicgen.training.loaders import FixedWindows, Part, Parts, training_loader, training_windows
 from musicgen.training.module import TrainingModule
 from musicgen.training.sharding import shard_model
 from musicgen.training.table import Table
@@ -64,13 +64,8 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
     size = performer_config(config, len(corpus.language.vocabulary))
     trainer = make_trainer(config)
     world, rank = trainer.world_size, trainer.global_rank
-    windows = Windows(
-        corpus,
-        length=config.data.length,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        transpose=config.data.transpose,
-    )
+    data = config.data
+    windows = training_windows(corpus, data.length, config.batch_size, config.seed, data.transpose)
     parts = Parts(windows, config.trainer.max_steps, config.accumulate, rank, world)
     length = int(config.data.length * config.validation.extrapolate)
     judged = FixedWindows(corpus, "valid", length, parts.rows, config.validation.songs, rank, world)
@@ -142,10 +137,13 @@ def make_trainer(config: TrainConfig) -> Trainer:
         )
 
 
-def load_corpus(config: DataConfig, seed: int) -> Corpus:
+def load_corpus(config: DataConfig, seed: int) -> AnyCorpus:
     """The prepared corpus, or one composed on the spot."""
     if config.source == "synthetic":
         return gather(compose_songs(config.songs, config.bars, seed), seed, None, {"source": "synthetic"})
+    if config.source == "synthetic_grooves":
+        grooves = compose_grooves(config.songs, config.bars, seed)
+        return gather_grooves(grooves, seed, None, {"source": "synthetic_grooves"})
     if config.folder is None:
         raise UserError("data.folder is missing: write data.folder=DIR, a corpus that `musicgen prepare` has made")
     if not config.folder.is_dir():
@@ -153,7 +151,7 @@ def load_corpus(config: DataConfig, seed: int) -> Corpus:
             f"data.folder={config.folder}: no such folder; "
             f"`musicgen prepare input=DIR output={config.folder}` makes a corpus of your MIDI files"
         )
-    return Corpus.open(config.folder)
+    return open_corpus(config.folder)
 
 
 def performer_config(config: TrainConfig, vocab_size: int) -> PerformerConfig:

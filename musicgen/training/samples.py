@@ -11,12 +11,12 @@ from pathlib import Path
 from musicgen.files import atomic_write
 from musicgen.model import PerformerLM
 from musicgen.sampling import Composer
-from musicgen.tokens import Remi
+from musicgen.tokens.language import Language
 
 SEED = 0
 
 
-def write_sample(model: PerformerLM, language: Remi, folder: Path, step: int, bars: int) -> None:
+def write_sample(model: PerformerLM, language: Language, folder: Path, step: int, bars: int) -> None:
     """Write a piece as MIDI and as a piano roll: `step_000250.mid`, `step_000250.png`.
 
     Args:
