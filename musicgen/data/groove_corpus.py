@@ -22,7 +22,7 @@ import numpy as np
 from musicgen.data.corpus import map_array, read_index, read_manifest
 from musicgen.data.groove_table import Instrument
 from musicgen.errors import UserError
-from musicgen.midi.score import NOTE, Notes
+from musicgen.midi.score import DEFAULT_BPM, NOTE, Notes
 from musicgen.tokens import Tokens
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import load_tokenizer
@@ -49,6 +49,7 @@ class GrooveSong:
         bars: ... from the first in which something begins to the last.
         counted: Bars of count-in that were left out.
         seconds: How long the file lasts.
+        tempo: Beats a minute where it begins.
         tracks: Its instruments, by the number that notes have for them.
     """
 
@@ -63,6 +64,7 @@ class GrooveSong:
     bars: int = 0
     counted: int = 0
     seconds: float = 0.0
+    tempo: float = DEFAULT_BPM
     tracks: tuple[Instrument, ...] = ()
 
     @classmethod

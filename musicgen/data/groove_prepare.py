@@ -26,7 +26,7 @@ from musicgen.errors import UserError
 from musicgen.guard import guarded_map
 from musicgen.midi.parts import Part
 from musicgen.midi.read import parse_file, read_bytes
-from musicgen.midi.score import NOTE, Notes, Score
+from musicgen.midi.score import DEFAULT_BPM, NOTE, Notes, Score
 from musicgen.tokens.groove import Groove
 
 HELD_OUT, MOST_HELD_OUT = 0.1, 50
@@ -49,6 +49,7 @@ def read_groove(
         UserError: It is not an accompaniment, and why.
     """
     table = make_table(score, counted, played)
+    begun = score.tempos["bpm"][score.tempos["tick"] <= score.notes["start"][0]]
     record = GrooveSong(
         path,
         sha256,
@@ -58,6 +59,7 @@ def read_groove(
         bars=table.bars,
         counted=table.counted,
         seconds=round(score.duration, 3),
+        tempo=round(float(begun[-1]), 3) if len(begun) else DEFAULT_BPM,
         tracks=table.instruments,
     )
     return Read(record, table.notes)

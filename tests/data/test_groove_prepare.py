@@ -1,0 +1,236 @@
+"""From folders of accompaniments to corpora: layouts, splits, the index, and what is left out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import in_memory, put
+from grooves import groove2groove, grooves_in_memory, style_folder
+
+from musicgen.data.corpus import Corpus
+from musicgen.data.groove_corpus import IN_DOMAIN, GrooveCorpus, GrooveSong
+from musicgen.data.groove_layouts import find_grooves, find_kin
+from musicgen.data.groove_prepare import check_families, gather_grooves, read_files, write_grooves
+from musicgen.data.groove_table import make_table
+from musicgen.data.open import open_corpus
+from musicgen.data.prepare import write_corpus
+from musicgen.data.synthetic_grooves import compose_groove
+from musicgen.errors import UserError
+from musicgen.midi.score import TimeSignature
+
+SPLITS = ("train", "valid", "test", *IN_DOMAIN)
+
+
+def prepared(folder: Path, seed: int = 0, lists: dict[str, str] | None = None, workers: int = 1) -> GrooveCorpus:
+    found = find_grooves(folder, "auto")
+    assert found
+    layout, paths = found
+    kin = find_kin(folder, paths, layout)
+    given = {path: known.split for path, known in kin.items() if known.split} or lists
+    return gather_grooves(read_files(folder, paths, layout, kin, workers), seed, given, {"layout": layout})
+
+
+def families(corpus: GrooveCorpus) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for song in corpus.songs():
+        found[str(song.split)].add(song.family)
+    return found
+
+
+def test_styles_in_folders_are_read_and_described(tmp_path: Path) -> None:
+    style_folder(tmp_path, 3, 1)
+    put(
+        compose_groove(0, 0, 4).replace(time_signatures=(TimeSignature(0, 3, 4),)),
+        tmp_path / "family 0" / "waltz.a.mid",
+    )
+    (tmp_path / "family 0" / "broken.a.mid").write_bytes(b"MThd")
+    corpus = prepared(tmp_path)
+    assert [song.path for song in corpus.index] == sorted(song.path for song in corpus.index)
+    reasons = {song.path: song.dropped for song in corpus.index if song.dropped}
+    assert set(reasons) == {"family 0/waltz.a.mid", "family 0/broken.a.mid"}
+    assert "not in 4/4" in str(reasons["family 0/waltz.a.mid"])
+    for song in corpus.songs():
+        letter = song.path[-5]
+        family = int(song.path[7])
+        played = compose_groove("ab".index(letter), 3 * family, 8)
+        table = make_table(played)
+        assert np.array_equal(corpus[song], table.notes)
+        assert (song.family, song.style) == (f"family {family}", f"family {family}/style0")
+        assert song.tracks == table.instruments
+        assert (song.bars, song.counted) == (8, 0)
+        assert song.tempo == pytest.approx(float(played.tempos["bpm"][0]), abs=0.01)
+
+
+def test_groove2groove_loses_its_count_in_and_keeps_its_families_together(tmp_path: Path) -> None:
+    groove2groove(tmp_path, 6)
+    corpus = prepared(tmp_path)
+    assert corpus.about["layout"] == "groove2groove"
+    assert len(corpus.songs()) == 24  # of the training part alone
+    for song in corpus.songs():
+        number, take, letter = int(song.path[-12]), int(song.path[-11]), song.path[-5]
+        assert (song.family, song.style) == (f"ST{number}", f"ST{number}_{letter}")
+        plain = make_table(compose_groove(take, 3 * number + (letter == "b"), 8))
+        assert song.counted == 2
+        assert song.notes <= len(plain.notes)  # two pianos are one
+        assert {track.name for track in song.tracks} <= {"BB Bass", "BB Drums", "BB Guitar", "BB Piano"}
+        assert [track.part for track in song.tracks][:2] == ["bass", "drums"]
+        bass = corpus[song]["track"] == 0
+        assert np.array_equal(corpus[song][bass], plain.notes[plain.notes["track"] == 0])
+    assert prepared(tmp_path / "midi" / "train" / "fixed").about["layout"] == "groove2groove"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("songs", [6, 14, 60, 150])
+def test_no_family_is_in_two_splits_and_held_out_styles_are_a_tenth(seed: int, songs: int) -> None:
+    corpus = grooves_in_memory(songs, 1, seed)
+    found, styles = families(corpus), len({song.style for song in corpus.songs()})
+    check_families(corpus.songs())
+    if styles > 6:  # three families at least
+        assert found["train"]
+        assert not found["train"] & found["valid"] | found["valid"] & found["test"] | found["train"] & found["test"]
+        for split in ("valid", "test"):
+            held = {song.style for song in corpus.songs(split)}
+            assert 1 <= len(held) <= max(styles // 10, 3)  # a family has three
+    trained = {song.style for song in corpus.songs("train")}
+    for split in IN_DOMAIN:
+        chosen = corpus.songs(split)
+        assert len(chosen) == len({song.style for song in chosen}) <= styles // 10
+        assert {song.style for song in chosen} <= trained
+    in_domain = [{song.style for song in corpus.songs(split)} for split in IN_DOMAIN]
+    assert not in_domain[0] & in_domain[1]
+    if songs == 150:
+        assert all(in_domain)
+    assert sum(len(corpus.songs(split)) for split in SPLITS) == songs
+
+
+def test_a_split_is_drawn_from_the_seed_and_from_contents_and_not_from_names(tmp_path: Path) -> None:
+    first, second = grooves_in_memory(60, 1, 0), grooves_in_memory(60, 1, 0)
+    assert first.index == second.index
+    style_folder(tmp_path / "a", 12, 1, 2)
+    drawn = [families(prepared(tmp_path / "a", seed))["valid"] for seed in range(5)]
+    assert len({frozenset(names) for names in drawn}) > 1
+
+
+def test_the_corpus_is_the_same_with_any_number_of_workers(tmp_path: Path) -> None:
+    style_folder(tmp_path / "in", 4, 1, 2)
+    contents = []
+    for workers in (1, 3):
+        (tmp_path / str(workers)).mkdir()
+        write_grooves(prepared(tmp_path / "in", workers=workers), tmp_path / str(workers))
+        contents.append({path.name: path.read_bytes() for path in (tmp_path / str(workers)).iterdir()})
+    assert contents[0] == contents[1]
+
+
+def test_an_index_beside_the_files_says_what_is_kin_and_what_is_held_out(tmp_path: Path) -> None:
+    style_folder(tmp_path, 4, 1, 2)
+    lines = ["path\tcluster\tsplit"]
+    for family, (cluster, split) in enumerate([("x", "train"), ("x", "train"), ("y", "valid"), ("z", "test")]):
+        lines += [f"family {family}/style0.{letter}.mid\t{cluster}\t{split}" for letter in "ab"]
+    (tmp_path / "index.tsv").write_text("\n".join(lines[:-1]) + "\n")
+    corpus = prepared(tmp_path)
+    assert {song.path[:8]: (song.family, song.split) for song in corpus.songs()} == {
+        "family 0": ("x", "train"), "family 1": ("x", "train"), "family 2": ("y", "valid"), "family 3": ("z", "test"),
+    }  # fmt: skip
+    assert corpus.index[-1].dropped == "in none of the given lists"
+    (tmp_path / "index.tsv").write_text("\n".join(lines).replace("x\ttrain", "x\ttest", 1))
+    with pytest.raises(UserError, match=r"\(train\): of the family x, like .* \(test\)"):
+        prepared(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"name\tsplit\na\tb\n", "no column called path"),
+        (b"path\tsplit\na\tb\n", "line 2: split 'b'"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_wrong_index_is_one_sentence(tmp_path: Path, text: bytes, reason: str) -> None:
+    style_folder(tmp_path, 1, 1, 2)
+    (tmp_path / "index.tsv").write_bytes(text)
+    with pytest.raises(UserError, match=reason):
+        prepared(tmp_path)
+
+
+def test_other_folders_are_not_taken_for_grooves_unless_asked(tmp_path: Path) -> None:
+    put(compose_groove(0, 0, 2), tmp_path / "some" / "song.mid")
+    put(compose_groove(0, 0, 2), tmp_path / "some" / "style.a.mid")
+    assert find_grooves(tmp_path, "auto") is None
+    assert find_grooves(tmp_path, "styles") is None
+    assert find_grooves(tmp_path, "folder") == ("folder", ["some/song.mid", "some/style.a.mid"])
+    kin = find_kin(tmp_path, ["some/song.mid", "some/style.a.mid", "alone.mid"], "folder")
+    assert [tuple(known) for known in kin.values()] == [
+        ("some", "some/song", None), ("some", "some/style", None), ("alone", "alone", None),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "corpus").mkdir()
+    write_grooves(grooves_in_memory(20, 4), tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+def test_what_is_written_is_read_again_and_known_by_its_fingerprint(folder: Path) -> None:
+    corpus, again = grooves_in_memory(20, 4), open_corpus(folder)
+    assert isinstance(again, GrooveCorpus)
+    assert again.index == corpus.index
+    assert np.array_equal(again.notes, corpus.notes)
+    assert isinstance(again.notes, np.memmap)
+    assert again.fingerprint == corpus.fingerprint != grooves_in_memory(20, 4, 1).fingerprint
+    moved = dataclasses.replace(corpus, index=tuple(dataclasses.replace(song, split="train") for song in corpus.index))
+    assert moved.fingerprint != corpus.fingerprint  # the split is a part of what is trained on
+
+
+def test_the_kind_of_a_corpus_is_told_by_its_tokens(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "piano").mkdir()
+    write_corpus(in_memory(3, 2), tmp_path / "piano")
+    assert isinstance(open_corpus(tmp_path / "piano"), Corpus)
+    (folder / "notes.npy").rename(folder / "tokens.npy")
+    (folder / "index.jsonl").write_text("")
+    with pytest.raises(UserError, match="in the language 'groove'"):
+        Corpus.open(folder)
+    with pytest.raises(UserError, match=r"notes\.npy"):
+        GrooveCorpus.open(folder)
+    with pytest.raises(UserError, match="not a prepared corpus"):
+        open_corpus(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"path": 1}', '{"tracks": [{}]}'])
+def test_an_index_of_something_else_is_one_sentence(folder: Path, line: str) -> None:
+    (folder / "index.jsonl").write_text(f"{line}\n")
+    with pytest.raises(UserError, match=r"index\.jsonl"):
+        GrooveCorpus.open(folder)
+
+
+def test_a_line_of_the_index_is_the_record_again() -> None:
+    for song in grooves_in_memory(4, 2).index:
+        assert GrooveSong.from_json(song.to_json()) == song
+
+
+def test_a_sample_of_real_accompaniments_is_prepared_by_the_splits_beside_them(
+    real_data: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source = real_data("grooves")
+    rows = (source / "index.tsv").read_text("utf-8").splitlines()
+    for path in [row.split("\t")[0] for row in rows[1::60]]:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes((source / path).read_bytes())
+    (tmp_path / "index.tsv").write_text("\n".join(rows))
+    corpus = prepared(tmp_path)
+    assert len(corpus.songs()) == len(rows[1::60])
+    header = rows[0].split("\t")
+    known = {row[0]: row for row in (line.split("\t") for line in rows[1:])}
+    for song in corpus.songs():
+        row = known[song.path]
+        assert song.family == row[header.index("cluster")]
+        assert song.split in (row[header.index("split")], *IN_DOMAIN)
+        roles = [role.split("=")[1] for role in row[header.index("roles")].split(";")]
+        assert "bass" in roles
+        assert {"bass", "drums", "other"} == {track.part for track in song.tracks}
+        assert not corpus.language.grammar.errors(corpus.language.encode_notes(corpus.trio(song)))

@@ -1,0 +1,118 @@
+"""Whatever is changed in a corpus of grooves is found and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from grooves import style_folder
+from test_groove_prepare import prepared
+from test_verify import edit_index, sign
+
+from musicgen.data.groove_corpus import GrooveCorpus
+from musicgen.data.groove_prepare import write_grooves
+from musicgen.data.verify import verify
+from musicgen.midi.score import Notes
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """`source` with accompaniments, and `corpus`, made of it."""
+    style_folder(tmp_path / "source", 5, 2, 2)
+    (tmp_path / "corpus").mkdir()
+    write_grooves(prepared(tmp_path / "source"), tmp_path / "corpus")
+    return tmp_path
+
+
+def edit_notes(folder: Path, change: Callable[[Notes], Any]) -> None:
+    notes = np.load(folder / "notes.npy")
+    change(notes)
+    np.save(folder / "notes.npy", notes)
+    sign(folder)
+
+
+def set_first(name: str, value: int) -> Callable[[Notes], Any]:
+    return lambda notes: notes[name].__setitem__(0, value)
+
+
+def hold_drum(notes: Notes) -> None:
+    notes["end"][np.argmax(notes["track"] == 1)] = 10_000
+
+
+def test_a_whole_corpus_has_nothing_wrong_with_it(root: Path) -> None:
+    assert verify(root / "corpus", root / "source") == []
+
+
+@pytest.mark.parametrize("name", ["notes.npy", "index.jsonl", "tokenizer.json"])
+def test_a_file_that_was_changed_is_named(root: Path, name: str) -> None:
+    path = root / "corpus" / name
+    if name == "notes.npy":
+        notes = np.load(path)
+        notes["velocity"][0] += 1  # a note a little louder: nothing but the hash says so
+        np.save(path, notes)
+    else:
+        path.write_bytes(path.read_bytes().replace(b": ", b":  ", 1))
+    assert verify(root / "corpus") == [f"{path}: changed since it was prepared"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (set_first("start", -1), "a note outside its bars"),
+        (set_first("end", 0), "a note outside its bars"),
+        (set_first("start", 96), "a note outside its bars"),
+        (set_first("pitch", 128), "a note of no pitch"),
+        (set_first("velocity", 0), "a note of no pitch or velocity"),
+        (set_first("track", 1), "a note on another track"),
+        (hold_drum, "a note on a pitch that still sounds"),
+    ],
+)
+def test_a_note_that_cannot_be_is_named_even_if_hashes_were_taken_again(
+    root: Path, change: Callable[[Notes], Any], sentence: str
+) -> None:
+    edit_notes(root / "corpus", change)
+    problems = verify(root / "corpus")
+    first = GrooveCorpus.open(root / "corpus").songs()[0]
+    assert any(problem.startswith(f"{first.path}: {sentence}") for problem in problems)
+
+
+def test_a_family_in_two_splits_is_named(root: Path) -> None:
+    train = GrooveCorpus.open(root / "corpus").songs("train")
+    edit_index(root / "corpus", train[0].path, split="test")
+    sign(root / "corpus")
+    problems = verify(root / "corpus")
+    assert any(f"of the family {train[0].family}" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("split", ["trian", "ival"])
+def test_a_split_that_cannot_be_is_named(root: Path, split: str) -> None:
+    song = GrooveCorpus.open(root / "corpus").songs("valid")[0]
+    edit_index(root / "corpus", song.path, split=split)
+    sign(root / "corpus")
+    assert any(problem.startswith(song.path) and split in problem for problem in verify(root / "corpus"))
+
+
+def test_an_index_that_has_another_number_of_notes_is_named(root: Path) -> None:
+    song = GrooveCorpus.open(root / "corpus").songs()[1]
+    tracks = [track._asdict() for track in song.tracks]
+    tracks[0]["notes"] += 1
+    edit_index(root / "corpus", song.path, tracks=tracks)
+    sign(root / "corpus")
+    assert f"{song.path}: its notes are not where the index has them" in verify(root / "corpus")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_source_file_that_was_changed_is_named(root: Path, is_gone: bool) -> None:
+    path = root / "source" / "family 0" / "style0.a.mid"
+    path.unlink() if is_gone else path.write_bytes(b"else")
+    assert verify(root / "corpus") == []
+    assert verify(root / "corpus", root / "source") == [f"{path}: missing, or changed since the corpus was prepared"]
+
+
+def test_hashes_that_are_missing_are_not_taken_for_right(root: Path) -> None:
+    (root / "corpus" / "corpus.json").write_text(json.dumps({"format": 1}))
+    assert len(verify(root / "corpus")) == 3
