@@ -20,6 +20,8 @@ from musicgen.errors import UserError
 from musicgen.files import kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from musicgen.model import PerformerLM
     from musicgen.sampling import Session
     from musicgen.sampling.gallery import Gallery
@@ -110,22 +112,32 @@ def run(arguments: list[str]) -> int:
             raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
     if config.model is None:
         raise UserError("no model is given: write model=DIR, a folder that `musicgen train` made (see --help)")
-    _check_folder(config)
+    check_folder(config.out, config.overwrite, _is_ours)
     return generate(config, composed)
 
 
-def _check_folder(config: GenerateConfig) -> None:
-    """See that what is in the folder may go, before time is spent on what is to come there."""
-    if kind_of(config.out) in ("file", "other"):
-        raise UserError(f"out={config.out}: exists and is not a folder; choose another name")
-    if kind_of(config.out) is None:
+def check_folder(out: Path, overwrite: bool, ours: Callable[[str], bool]) -> None:
+    """See that what is in the folder may go, before time is spent on what is to come there.
+
+    Args:
+        out: The folder.
+        overwrite: Whether what an earlier call left there may be thrown away.
+        ours: Whether a file or folder of some name is such a thing.
+    """
+    if kind_of(out) in ("file", "other"):
+        raise UserError(f"out={out}: exists and is not a folder; choose another name")
+    if kind_of(out) is None:
         return
-    there = sorted(path.name for path in config.out.iterdir())
-    if there and not config.overwrite:
-        raise UserError(f"out={config.out}: is not empty; choose another folder, or add overwrite=true")
-    strange = [name for name in there if not name.startswith(("piece_", "index.html")) or not name.endswith(MADE)]
+    there = sorted(path.name for path in out.iterdir())
+    if there and not overwrite:
+        raise UserError(f"out={out}: is not empty; choose another folder, or add overwrite=true")
+    strange = [name for name in there if not ours(name)]
     if strange:
-        raise UserError(f"out={config.out}: holds {strange[0]}, which is no piece; choose another folder")
+        raise UserError(f"out={out}: holds {strange[0]}, which is not from an earlier call; choose another folder")
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(("piece_", "index.html")) and name.endswith(MADE)
 
 
 def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
@@ -143,9 +155,9 @@ def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
     if session.prompt:
         print(f"prompt {session.prompt.report}")
     if config.wav:
-        _try_soundfont(config.soundfont)
+        try_soundfont(config.soundfont)
     composed["threads"] = set_threads(config.threads, composer.model)
-    _make_folder(config)
+    make_folder(config.out)
     wanted = Wanted(config.picture, config.wav, config.soundfont, config.states)
     gallery = Gallery(config.out, session, composed, config.n, wanted)
     began = time.monotonic()
@@ -207,7 +219,7 @@ def set_threads(threads: int | None, model: PerformerLM) -> int:
     return chosen
 
 
-def _try_soundfont(soundfont: Path | None) -> None:
+def try_soundfont(soundfont: Path | None) -> None:
     """Play one note: a soundfont that cannot be used is to be known before there is a piece to play."""
     from musicgen.midi.score import Score, make_notes
     from musicgen.midi.sound import render_wav
@@ -215,11 +227,11 @@ def _try_soundfont(soundfont: Path | None) -> None:
     render_wav(Score(480, make_notes([0], [10], [60], 64)), soundfont)
 
 
-def _make_folder(config: GenerateConfig) -> None:
-    """An empty folder."""
+def make_folder(out: Path) -> None:
+    """An empty folder; what was in it has been seen to be thrown away."""
     try:
-        if config.overwrite and config.out.is_dir():
-            shutil.rmtree(config.out)
-        config.out.mkdir(parents=True, exist_ok=True)
+        if out.is_dir():
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"out={config.out}: cannot make this folder ({error.strerror}), give another out=") from None
+        raise UserError(f"out={out}: cannot make this folder ({error.strerror}), give another out=") from None

@@ -16,6 +16,7 @@ from musicgen import __version__
 from musicgen.errors import UserError
 
 VERBS = {
+    "continue": ("continue grooves in styles that a model has not seen", "musicgen.cli.continuation"),
     "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
     "evaluate": ("measure music that was made", "musicgen.cli.evaluate"),

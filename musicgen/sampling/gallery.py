@@ -155,7 +155,7 @@ class Gallery:
         self._save_states(take, name)
         rest = opened.decoder.close()
         opened.stream.write(rest, FOREVER, opened.marks)
-        self.entries[name] = _entry(piece, name, ["mid", *made])
+        self.entries[name] = entry_of(piece, name, {suffix: f"{name}.{suffix}" for suffix in ("mid", *made)})
         opened.stream.close()
         del self._open[id(take)]
 
@@ -173,7 +173,8 @@ class Gallery:
                 save_beginning(beginning, self.folder / f"{name}_bar_{bars:04d}.state", self.session.composer.sha256)
 
 
-def _entry(piece: Piece, name: str, suffixes: list[str]) -> Entry:
+def entry_of(piece: Piece, name: str, files: Mapping[str, str]) -> Entry:
+    """What the page shows of a piece, whose files have names by their kinds."""
     minutes, seconds = divmod(round(piece.score.duration), 60)
     facts = {
         "seed": str(piece.seed),
@@ -186,7 +187,7 @@ def _entry(piece: Piece, name: str, suffixes: list[str]) -> Entry:
         facts["grammar errors"] = f"{piece.errors:,}"
     return Entry(
         name,
-        {suffix: f"{name}.{suffix}" for suffix in suffixes},
+        files,
         facts,
         (np.array(piece.likelihood) / np.maximum(piece.sizes, 1)).tolist(),
         piece.pressure,

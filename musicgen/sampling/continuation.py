@@ -1,0 +1,141 @@
+"""Many prompts, each continued several times: the paper's groove task, as files that can be heard and scored.
+
+    references/STYLE.mid        the accompaniment that a prompt was taken from
+    prompts/STYLE.mid           its first bars
+    continuations/STYLE.0.mid   what the model wrote after them, from its first bar on
+    pieces/STYLE.0.mid          both, with a marker between; its record and picture beside it
+
+The hard choice: all prompts are in one queue. Pieces share a draw and nothing else, so those of different prompts are
+written in one batch, and each is what it would be alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from musicgen.data.groove_corpus import GrooveCorpus, GrooveSong
+from musicgen.errors import UserError
+from musicgen.files import atomic_write
+from musicgen.midi.score import Score, TimeSignature, Track, make_tempos
+from musicgen.midi.write import write_midi
+from musicgen.sampling.dialect import Dialect, Prompt
+from musicgen.sampling.piece import Piece
+from musicgen.sampling.sampler import Sampler, Take
+from musicgen.tokens.groove_quantise import TICKS, TRIO
+
+FOLDERS = REFERENCES, PROMPTS, CONTINUATIONS, PIECES = ("references", "prompts", "continuations", "pieces")
+
+
+def reference(corpus: GrooveCorpus, song: GrooveSong) -> Score:
+    """The trio of an accompaniment as music, with its instruments and tempo."""
+    parts = {track.part: track for track in reversed(song.tracks) if track.part != "other"}
+    others = [track for track in song.tracks if track.part == "other"]
+    third = max(others, key=lambda track: track.notes, default=None)
+    chosen = (parts.get("bass"), parts.get("drums"), third)
+    tracks = tuple(
+        ours if track is None else Track(track.name or ours.name, track.program, ours.is_drum)
+        for ours, track in zip(TRIO, chosen, strict=True)
+    )
+    tempos = make_tempos([(0, song.tempo)])
+    return Score(TICKS, corpus.trio(song), tracks, tempos, (TimeSignature(0, 4, 4),))
+
+
+def names(songs: Sequence[GrooveSong]) -> list[str]:
+    """A file name for each: its path, with other signs for slashes and without `.mid`."""
+    return [song.path.removesuffix(".mid").removesuffix(".midi").replace("/", "_") for song in songs]
+
+
+class Continuations:
+    """Continues prompts.
+
+    Args:
+        sampler: Who writes.
+        prompts: What to go on from, by name.
+        seed: Of the first prompt; the next has the next.
+        count: Continuations of each.
+
+    Attributes:
+        prompts: Those that can be gone on from.
+        refused: Why the others cannot, by name.
+
+    Raises:
+        UserError: None can.
+    """
+
+    def __init__(self, sampler: Sampler, prompts: Mapping[str, Prompt], seed: int, count: int) -> None:
+        self.sampler, self.seed, self.count = sampler, seed, count
+        self.prompts: dict[str, Prompt] = {}
+        self.refused: dict[str, str] = {}
+        for name, prompt in prompts.items():
+            try:
+                sampler.dialect.guide(sampler.constraints, prompt.tokens, prompt.bars, prompt.setting)
+            except UserError as error:
+                self.refused[name] = str(error)
+            else:
+                self.prompts[name] = prompt
+        if not self.prompts:
+            raise UserError(next(iter(self.refused.values())))
+
+    def run(self) -> Iterator[tuple[str, Piece | None]]:
+        """Write them all: a name for every token, and with its last token the piece `NAME.0`."""
+        names: dict[int, str] = {}
+        takes: list[Take] = []
+        for number, (name, prompt) in enumerate(self.prompts.items()):
+            beginning = self.sampler.begin(prompt)
+            for variation in range(self.count):
+                take = self.sampler.take(beginning, self.seed + number, variation)
+                names[id(take)] = f"{name}.{variation}"
+                takes.append(take)
+        for take, _, is_last in self.sampler.run(takes):
+            yield names[id(take)], self._piece(take) if is_last else None
+
+    def _piece(self, take: Take) -> Piece:
+        dialect = self.sampler.dialect
+        return Piece.from_take(take, dialect, dialect.rendering(self.sampler.constraints, take.setting))
+
+
+def split_at_prompt(piece: Piece) -> tuple[Score, Score]:
+    """What was given, and what was written after it, as a piece of its own: the first note may begin in its first bar.
+
+    A note of the prompt that sounds on ends with the prompt; in the continuation it is not struck again.
+    """
+    score, end = piece.score, piece.prompt_end
+    given = score.notes[score.notes["start"] < end].copy()
+    given["end"] = given["end"].clip(max=end)
+    written = score.notes[score.notes["start"] >= end].copy()
+    written["start"] -= end
+    written["end"] -= end
+    return score.replace(notes=given), score.replace(notes=written)
+
+
+def save(
+    folder: Path,
+    name: str,
+    piece: Piece,
+    record: Mapping[str, Any],
+    picture: bool,
+    wav: bool,
+    soundfont: Path | None,
+) -> dict[str, str]:
+    """Write the files of a piece; kinds to names relative to the folder. The MIDI file of the whole comes last."""
+    _, written = split_at_prompt(piece)
+    write_midi(written, folder / CONTINUATIONS / f"{name}.mid")
+    files = {"json": (json.dumps({**record, **piece.record()}, indent=1) + "\n").encode()}
+    if picture:
+        files["png"] = piece.picture(name)
+    if wav:
+        files["wav"] = piece.sound(soundfont)
+    for suffix, data in files.items():
+        atomic_write(folder / PIECES / f"{name}.{suffix}", data)
+    piece.save(folder / PIECES / f"{name}.mid")
+    return {suffix: f"{PIECES}/{name}.{suffix}" for suffix in ("mid", *files)}
+
+
+def read_prompts(corpus: GrooveCorpus, songs: Sequence[GrooveSong], dialect: Dialect, bars: int) -> dict[str, Prompt]:
+    """The first bars of accompaniments, by name."""
+    return {
+        name: dialect.read_prompt(reference(corpus, song), bars) for name, song in zip(names(songs), songs, strict=True)
+    }

@@ -1,0 +1,153 @@
+"""`musicgen continue`: prompts of a corpus, continued, ready to be scored."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from musicgen.cli import main as command
+from musicgen.cli.compose import compose as compose_config
+from musicgen.data.groove_corpus import GrooveCorpus
+from musicgen.midi import read_midi
+from musicgen.model import PerformerConfig, PerformerLM, save_bundle
+from musicgen.sampling.continuation import names, read_prompts
+from musicgen.sampling.groove_dialect import GrooveDialect
+from musicgen.tokens import Remi
+from musicgen.tokens.groove import Groove
+from musicgen.tokens.tokenizer import tokenizer_json
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def small(vocabulary: int) -> PerformerLM:
+    torch.manual_seed(0)
+    sizes = {"num_layers": 1, "num_heads": 2, "d_model": 32, "d_ff": 64, "num_features": 16}
+    return PerformerLM(PerformerConfig(vocab_size=vocabulary, **sizes))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus of grooves and two models that know nothing."""
+    folder = tmp_path_factory.mktemp("desk")
+    save_bundle(small(794), folder / "groove", files={"tokenizer.json": tokenizer_json(Groove())})
+    save_bundle(small(361), folder / "pop", files={"tokenizer.json": tokenizer_json(Remi())})
+    made = ["source=synthetic_grooves", "songs=24", "bars=8", f"output={folder}/corpus", "workers=1"]
+    assert command.main(["prepare", *made]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], desk: Path, tmp_path: Path) -> Run:
+    """The command: its exit status, what it printed, and what it complained of."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        given = {"model": desk / "groove", "data": desk / "corpus", "out": tmp_path / "out"}
+        given |= dict(str(argument).split("=", 1) for argument in arguments)  # type: ignore[arg-type]
+        status = command.main(["continue", *(f"{key}={value}" for key, value in given.items())])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+def test_prompts_are_continued_and_everything_has_the_name_of_its_style(run: Run, desk: Path, tmp_path: Path) -> None:
+    status, printed, complaint = run("styles=2", "continuations=2", "bars=4")
+    assert (status, complaint) == (0, "")
+    assert "4 of 4 continuations" in printed
+    corpus = GrooveCorpus.open(desk / "corpus")
+    songs = corpus.songs("test")[:2]
+    for song, name in zip(songs, names(songs), strict=True):
+        whole = read_midi(tmp_path / "out" / "references" / f"{name}.mid")
+        prompt = read_midi(tmp_path / "out" / "prompts" / f"{name}.mid")
+        assert len(whole.notes) == len(corpus.trio(song))
+        assert prompt.notes["start"].max() < 2 * 4 * prompt.ticks_per_beat
+        seen = []
+        for number in range(2):
+            piece = read_midi(tmp_path / "out" / "pieces" / f"{name}.{number}.mid")
+            written = read_midi(tmp_path / "out" / "continuations" / f"{name}.{number}.mid")
+            bar = 4 * piece.ticks_per_beat
+            assert piece.end == 4 * bar  # exactly as long as was asked for
+            given = piece.notes[piece.notes["start"] < 2 * bar]
+            assert np.array_equal(given[["start", "pitch", "velocity"]], prompt.notes[["start", "pitch", "velocity"]])
+            later = piece.notes[piece.notes["start"] >= 2 * bar]
+            assert np.array_equal(later["start"] - 2 * bar, written.notes["start"])  # whole bars: the phase is kept
+            assert [track.program for track in piece.tracks] == [track.program for track in whole.tracks]
+            assert piece.tempos["bpm"][0] == pytest.approx(song.tempo, rel=1e-4)
+            record = json.loads((tmp_path / "out" / "pieces" / f"{name}.{number}.json").read_text())
+            assert Groove().grammar.errors(record["tokens"]) == []
+            seen.append(record["tokens"])
+        assert seen[0] != seen[1]
+
+
+def test_what_it_writes_can_be_scored(run: Run, tmp_path: Path) -> None:
+    assert run("styles=2", "continuations=2", "tokens=500", "picture=false")[0] == 0
+    out = tmp_path / "out"
+    words = [f"reference={out}/references", f"generated={out}/continuations", f"out={tmp_path}/scores"]
+    assert command.main(["evaluate", "style", *words]) == 0
+    scores = json.loads((tmp_path / "scores" / "style.json").read_text())
+    assert "similarity" in json.dumps(scores)
+
+
+def test_a_prompt_that_cannot_be_gone_on_from_is_a_line_and_the_others_are_continued(
+    run: Run, desk: Path, tmp_path: Path
+) -> None:
+    dialect, corpus = GrooveDialect(), GrooveCorpus.open(desk / "corpus")
+    songs = corpus.songs("train")[:4]
+    sizes = [len(prompt.tokens) for prompt in read_prompts(corpus, songs, dialect, 2).values()]
+    limit = sorted(sizes)[1] + 1
+    status, printed, complaint = run("styles=4", "split=train", "continuations=1", f"tokens={limit}", "picture=false")
+    assert status == 0
+    refused = sum(size >= limit for size in sizes)
+    assert f"{4 - refused} of {4 - refused} continuations" in printed
+    assert complaint.count("not continued (tokens=") == refused > 0
+    assert len(list((tmp_path / "out" / "references").iterdir())) == 4 - refused
+
+
+def test_a_piece_is_the_same_whatever_it_is_written_along_with(run: Run, tmp_path: Path) -> None:
+    pieces = []
+    for number, batch in enumerate((1, 16)):
+        out = tmp_path / str(number)
+        assert run("styles=2", "continuations=2", "bars=4", "picture=false", f"batch={batch}", f"out={out}")[0] == 0
+        pieces.append({path.name: path.read_bytes() for path in (out / "pieces").glob("*.mid")})
+    assert pieces[0] == pieces[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model=null"], "no model is given"),
+        (["data=null"], "no data is given"),
+        (["data=nowhere"], "nowhere"),
+        (["split=tests"], "split=tests"),
+        (["styles=0"], "styles=0: takes 1 or more"),
+        (["bars=2"], "no longer than the prompt"),
+        (["bars=4", "tokens=9"], "bars=4 and tokens=9"),
+        (["stiles=2"], "did you mean 'styles'?"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    arguments: list[str], words: str, run: Run, tmp_path: Path
+) -> None:
+    status, printed, complaint = run(*arguments)
+    assert (status, printed, complaint.count("\n")) == (2, "", 1)
+    assert words in complaint
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_another_language_is_refused(run: Run, desk: Path) -> None:
+    status, _, complaint = run(f"model={desk}/pop")
+    assert status == 2
+    assert "speaks remi, and the corpus groove" in complaint
+
+
+def test_help_names_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["continue", "--help"]) == 0
+    printed = capsys.readouterr().out
+    for key in compose_config("continue", []):
+        assert re.search(rf"\b{key}=", printed), key
