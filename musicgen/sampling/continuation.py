@@ -70,14 +70,21 @@ class Continuations:
         self.prompts: dict[str, Prompt] = {}
         self.refused: dict[str, str] = {}
         for name, prompt in prompts.items():
-            try:
-                sampler.dialect.guide(sampler.constraints, prompt.tokens, prompt.bars, prompt.setting)
-            except UserError as error:
-                self.refused[name] = str(error)
-            else:
+            reason = self._refusal(prompt)
+            if reason is None:
                 self.prompts[name] = prompt
+            else:
+                self.refused[name] = reason
         if not self.prompts:
             raise UserError(next(iter(self.refused.values())))
+
+    def _refusal(self, prompt: Prompt) -> str | None:
+        """Why a prompt cannot be gone on from; None if it can."""
+        try:
+            self.sampler.dialect.guide(self.sampler.constraints, prompt.tokens, prompt.bars, prompt.setting)
+        except UserError as error:
+            return str(error)
+        return None
 
     def run(self) -> Iterator[tuple[str, Piece | None]]:
         """Write them all: a name for every token, and with its last token the piece `NAME.0`."""
