@@ -50,7 +50,7 @@ GROOVE2GROOVE = Archive(
     "c407de7b",
     "midi/train/fixed",
 )
-"""The Groove2Groove MIDI data set, of which grooves are prepared (O. Cífka, Zenodo, doi 10.5281/zenodo.3958000)."""
+"""The Groove2Groove MIDI data set, of which grooves are prepared (doi 10.5281/zenodo.3958000)."""
 
 
 def fetch(archive: Archive, folder: Path) -> Path:

@@ -22,8 +22,8 @@ GROOVE2GROOVE, STYLES, FOLDER = LAYOUTS = ("groove2groove", "styles", "folder")
 COUNT_IN = {GROOVE2GROOVE: 2}
 """Bars that are known to count in; elsewhere they are looked for."""
 INDEX = "index.tsv"
-_SONG_OF_STYLE = re.compile(r".+\.(?P<style>[^./]+)_[ab]\.midi?", re.IGNORECASE)
-_STYLE_TWICE = re.compile(r"(?P<family>.+)/(?P<style>[^/]+)\.[ab]\.midi?", re.IGNORECASE)
+_SONG_OF_STYLE = re.compile(r".+\.[^./]+_[ab]\.midi?", re.IGNORECASE)
+_STYLE_TWICE = re.compile(r".+/[^/]+\.[ab]\.midi?", re.IGNORECASE)
 _PARTS: dict[str, Part] = {"BB Bass": "bass", "BB Drums": "drums"}
 
 
@@ -55,7 +55,7 @@ def find_grooves(folder: Path, layout: str) -> tuple[str, list[str]] | None:
         raise UserError(f"input={folder}: no such folder")
     paths = midi_files(folder)
     fixed = [path for path in paths if (folder / path).resolve().parts[-3:-1] == ("train", "fixed")]
-    if layout in ("auto", GROOVE2GROOVE) and fixed and all(map(_SONG_OF_STYLE.fullmatch, fixed)):
+    if layout in ("auto", GROOVE2GROOVE) and any(map(_SONG_OF_STYLE.fullmatch, fixed)):
         return GROOVE2GROOVE, fixed
     if layout in ("auto", STYLES) and paths and all(map(_STYLE_TWICE.fullmatch, paths)):
         return STYLES, paths
@@ -79,7 +79,7 @@ def find_kin(folder: Path, paths: list[str], layout: str) -> dict[str, Kin]:
 def _kin(path: str, layout: str, known: dict[str, str]) -> Kin:
     if layout == GROOVE2GROOVE:
         style = Path(path).stem.rpartition(".")[2]
-        return Kin(style[:-2], style)
+        return Kin(re.sub(r"_[ab]$", "", style), style)
     parent, _, name = path.rpartition("/")
     stem = re.sub(r"\.[ab]$", "", name.rpartition(".")[0])
     style = f"{parent}/{stem}" if parent else stem
