@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -16,6 +17,7 @@ from musicgen.data.synthetic import compose
 from musicgen.midi import write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
 from musicgen.tokens import Remi
+from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
 
 ROOT = Path(__file__).parents[1]
@@ -46,13 +48,15 @@ def run(*command: str, cwd: Path) -> None:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`, and a model."""
+    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`, and two models."""
     (tmp_path / "my_midi").mkdir()
     for seed in range(4):
         write_midi(compose(seed, 8), tmp_path / "my_midi" / f"song {seed}.mid")
     torch.manual_seed(0)
     config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
     save_bundle(PerformerLM(config), tmp_path / "models" / "mine", files={"tokenizer.json": tokenizer_json(Remi())})
+    config = dataclasses.replace(config, vocab_size=794)
+    save_bundle(PerformerLM(config), tmp_path / "models" / "groove", files={"tokenizer.json": tokenizer_json(Groove())})
     return tmp_path
 
 
