@@ -3,8 +3,8 @@
     python data_prep/groove2groove.py input=DIR output=DIR
     python data_prep/groove2groove.py download=true input=DIR output=DIR
 
-- Groove2Groove (Zenodo record 3958000): the unpacked archive, or its folder midi/train/fixed. With download=true it is fetched
-  to DIR (236 MB, from where it was cut if it was) and unpacked beside itself.
+- Groove2Groove (Zenodo record 3958000): the unpacked archive, or its folder midi/train/fixed. With download=true it is
+  fetched to DIR (236 MB, from where it was cut if it was) and unpacked beside itself.
 - Other folders: FAMILY/STYLE.a.mid and STYLE.b.mid, with an index.tsv or without; or any MIDI files, each folder a
   family of styles.
 

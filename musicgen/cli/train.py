@@ -24,7 +24,7 @@ bundle. The same command with resume=auto goes on with a run that was stopped, a
 that it would have given unstopped. -m trains one model for every combination of values.
 
 keys that are often changed:
-  data=pop_piano data.folder=DIR   a corpus that `musicgen prepare` has made
+  data=pop_piano data.folder=DIR   a corpus that `musicgen prepare` has made (data=groove: one of grooves)
   run_dir=DIR             folder of the run
   resume=auto             go on from the last checkpoint
   trainer.max_steps=N     steps to train
