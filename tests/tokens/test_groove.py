@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grooves import GROOVE, bands, random_groove, trio_notes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from trios import GROOVE, bands, random_groove, trio_notes
 
 from benchmarks.plain_groove import encode_plainly
 from musicgen.midi import Score, TimeSignature, Track, make_notes, read_midi, write_midi

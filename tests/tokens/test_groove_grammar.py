@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from grooves import GROOVE, random_groove
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trios import GROOVE, random_groove
 
 VOCABULARY = GROOVE.vocabulary
 GRAMMAR = GROOVE.grammar

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from grooves import GROOVE
 from pieces import REMI
+from trios import GROOVE
 
 from musicgen.errors import UserError
 from musicgen.tokens import Language
