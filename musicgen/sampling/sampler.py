@@ -194,7 +194,8 @@ class Sampler:
         while rows or waiting:
             state = self._fill(rows, waiting, state)
             read = torch.tensor([row.take.tokens[-1] for row in rows], device=self._device)
-            logits, state = self.model.step(read, state)
+            with torch.inference_mode():  # the same bits in less time
+                logits, state = self.model.step(read, state)
             chosen = choose(
                 logits.cpu().numpy(),
                 np.stack([row.guide.mask() for row in rows]),
