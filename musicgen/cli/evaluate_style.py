@@ -27,13 +27,15 @@ similarity of a reference's own halves, the floor that to a reference in another
 
 X.mid among the references is continued by X.mid, X.cont_0.mid, X_piece_0.mid, X/piece_0.mid ... among the generated;
 several continuations are counted together. What comes before the marker "Continuation" in a generated file, which
-`musicgen generate` writes at the end of a prompt, does not count. Music is taken to be in 4/4.
+`musicgen generate` writes at the end of a prompt, does not count. A track is the bass, the drums or another instrument
+if the track of that name and program is so in the reference. Music is taken to be in 4/4; a file that is not is named.
 
 keys:
   reference=FILE|DIR   music in the style; one file is the reference of all that was generated
   generated=FILE|DIR   continuations
   out=DIR              folder for style.csv, style.json, style.png and style.svg
   published=true       counts as the paper's published code does, mistakes included, to compare with its figures
+                       (but not the rounding of its bins: docs/evaluation.md)
   seed=0               of the choice of other styles, and of the intervals
   overwrite=true       replaces an evaluation that is in the folder
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from musicgen.evaluation.histograms import BEATS_IN_BAR, Histogram, cosine, onset_duration, onset_pitch, time_pitch
 from musicgen.midi.parts import Part, parts
-from musicgen.midi.score import Notes, Score
-from musicgen.tokens.groove_quantise import TICKS, choose_trio
+from musicgen.midi.score import Notes, Score, Track
+from musicgen.tokens.groove_quantise import TICKS
 from musicgen.tokens.quantise import nearest
 
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -32,6 +32,8 @@ Key = tuple[str, Part]
 """A metric and a part."""
 Style = dict[Key, Histogram]
 Similarity = dict[Key, float]
+Roles = dict[Track, Part]
+"""What tracks are, by name and program."""
 
 
 def style(score: Score, published: bool = False) -> Style:
@@ -45,7 +47,7 @@ def style(score: Score, published: bool = False) -> Style:
     return _style(by_part(score, published), score.ticks_per_beat, published)
 
 
-def quarters(score: Score, first: int = 0, published: bool = False) -> list[Style]:
+def quarters(score: Score, first: int = 0, published: bool = False, known: Roles | None = None) -> list[Style]:
     """The styles of four parts of a piece that last equally long in beats, each of the notes that begin in it.
 
     Args:
@@ -55,13 +57,14 @@ def quarters(score: Score, first: int = 0, published: bool = False) -> list[Styl
         published: As the paper's published code counts: times are rounded to twelfths of a beat, onsets in ticks are
             put into bins of beats, of other instruments the one with the most notes is taken, the quarters are those
             of each part by itself, and a note that begins where a quarter ends is in that one and in the next.
+        known: What the tracks of its reference are: see `by_part`.
     """
     if not published:
         length = max(score.end - first, 1)
-        pieces = {name: _split(notes, first, length) for name, notes in by_part(score).items()}
+        pieces = {name: _split(notes, first, length) for name, notes in by_part(score, known=known).items()}
     else:
         first, score = int(nearest(np.array(first), score.ticks_per_beat, TICKS)), _gridded(score)
-        pieces = {name: _split_as_published(notes, first) for name, notes in by_part(score, True).items()}
+        pieces = {name: _split_as_published(notes, first) for name, notes in by_part(score, True, known).items()}
     return [
         _style({name: split[number] for name, split in pieces.items()}, score.ticks_per_beat, published)
         for number in range(QUARTERS)
@@ -102,12 +105,29 @@ def mean(values: Iterable[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else math.nan
 
 
-def by_part(score: Score, published: bool = False) -> dict[Part, Notes]:
-    """The notes of the bass, of the drums, and of all other instruments together; of one of them, if as published."""
-    roles = parts(score)
-    tracks = [[number for number, role in enumerate(roles) if role == part] for part in PARTS]
-    chosen = choose_trio(score) if published else tracks
-    return {part: score.notes[np.isin(score.notes["track"], own)] for part, own in zip(PARTS, chosen, strict=True)}
+def roles(score: Score) -> Roles:
+    """What the tracks of a piece are; without those that share name and program and are different things."""
+    found: dict[Track, set[Part]] = {}
+    for track, part in zip(score.tracks, parts(score), strict=True):
+        found.setdefault(track, set()).add(part)
+    return {track: part for track, (part, *others) in found.items() if not others}
+
+
+def by_part(score: Score, published: bool = False, known: Roles | None = None) -> dict[Part, Notes]:
+    """The notes of the bass, of the drums, and of all other instruments together; of one of them, if as published.
+
+    Args:
+        score: The piece.
+        published: Of the other instruments take the one with the most notes.
+        known: What tracks are, whatever they play: those of the reference that a piece continues. Tracks that are not
+            in it are judged by themselves.
+    """
+    played = [(known or {}).get(track, part) for track, part in zip(score.tracks, parts(score), strict=True)]
+    tracks = {part: [number for number, role in enumerate(played) if role == part] for part in PARTS}
+    if published:
+        counts = np.bincount(score.notes["track"], minlength=len(played))
+        tracks["other"] = sorted(tracks["other"], key=lambda number: -counts[number])[:1]
+    return {part: score.notes[np.isin(score.notes["track"], own)] for part, own in tracks.items()}
 
 
 def _style(notes: Mapping[Part, Notes], ticks_per_beat: int, published: bool) -> Style:

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musicgen.errors import UserError
-from musicgen.evaluation.style import Similarity, Style, halves, pool, quarters, similarity, style
+from musicgen.evaluation.style import Roles, Similarity, Style, halves, pool, quarters, roles, similarity, style
 from musicgen.files import kind_of
 from musicgen.guard import GuardError, guarded_map
 from musicgen.midi.read import MidiError, parse_file, read_bytes
+from musicgen.midi.score import Score
+from musicgen.tokens.quantise import TokenError, check_metre
 
 SUFFIXES = (".mid", ".midi")
 CONTINUES = "Continuation"
@@ -49,10 +51,25 @@ class Comparison:
 
 
 class Result(NamedTuple):
-    """All comparisons, and a line for each file that is in none of them."""
+    """All comparisons, a line for each file that is in none of them, and one for each that is not in 4/4."""
 
     comparisons: list[Comparison]
     left_out: list[str]
+    other_metre: list[str]
+
+
+class Counted(NamedTuple):
+    """What a child has counted in a file.
+
+    Attributes:
+        styles: Of a reference the whole and its halves, of a continuation its quarters.
+        roles: Of a reference, what its tracks are.
+        metre: Why its bars are not those that were counted; empty if they are.
+    """
+
+    styles: list[Style]
+    roles: Roles
+    metre: str
 
 
 class Matches(NamedTuple):
@@ -150,33 +167,42 @@ def compare(matches: Matches, published: bool, seed: int, workers: int, progress
     Raises:
         UserError: Nothing could be compared, and why not what came first.
     """
-    left_out = list(matches.left_out)
-    jobs = []
-    for own, others in matches.groups.items():
-        jobs += [(str(own), True, published), *((str(path), False, published) for path in others)]
-    answers = iter(progress(guarded_map(read_style, jobs, workers, SECONDS), len(jobs)))
-    wholes: dict[Path, Style] = {}
+    left_out, other_metre = list(matches.left_out), list[str]()
+
+    def read(function: Callable[..., Counted], jobs: list[tuple[Any, ...]]) -> dict[Path, Counted]:
+        calls = [(str(path), published, *known) for path, *known in jobs]
+        answers = progress(guarded_map(function, calls, workers, SECONDS), len(calls))
+        found = {path: _counted(path, answer, left_out) for (path, *_), answer in zip(jobs, answers, strict=True)}
+        other_metre.extend(f"{_shown(path)}: {item.metre}" for path, item in found.items() if item and item.metre)
+        return {path: item for path, item in found.items() if item is not None}
+
+    references = read(read_reference, [(path,) for path in matches.groups])
+    groups = {own: others for own, others in matches.groups.items() if own in references}
+    left_out += [
+        f"{_shown(path)}: its reference could not be read"
+        for own, others in matches.groups.items()
+        if own not in references
+        for path in others
+    ]
+    counted = read(
+        read_continuation, [(path, references[own].roles) for own, others in groups.items() for path in others]
+    )
+    wholes = {own: item.styles[0] for own, item in references.items()}
     found: list[Comparison] = []
-    for own, others in matches.groups.items():
-        reference = _counted(own, next(answers), left_out)
-        counted = {path: _counted(path, next(answers), left_out) for path in others}
-        read = {path: styles for path, styles in counted.items() if styles is not None}
-        if reference is None:
-            left_out += [f"{_shown(path)}: its reference could not be read" for path in read]
-            continue
-        whole, first, second = reference
-        wholes[own] = whole
-        pooled = [pool(styles) for styles in zip(*read.values(), strict=True)]
+    for own, others in groups.items():
+        whole, first, second = references[own].styles
+        made = [path for path in others if path in counted]
+        pooled = [pool(styles) for styles in zip(*(counted[path].styles for path in made), strict=True)]
         compared = tuple(similarity(part, whole) for part in pooled) or None
-        found.append(Comparison(own, tuple(read), compared, similarity(first, second), None, None))
+        found.append(Comparison(own, tuple(made), compared, similarity(first, second), None, None))
     if not any(item.quarters for item in found):
         raise UserError(f"nothing could be compared: {left_out[len(matches.left_out)]}")
     if all(math.isnan(value) for item in found for part in item.quarters or () for value in part.values()):
         raise UserError("nothing could be compared: no continuation has notes for the parts that its reference has")
-    return Result(_add_floors(found, wholes, seed), left_out)
+    return Result(_add_floors(found, wholes, seed), left_out, other_metre)
 
 
-def _counted(path: Path, answer: list[Style] | UserError, left_out: list[str]) -> list[Style] | None:
+def _counted(path: Path, answer: Counted | UserError, left_out: list[str]) -> Counted | None:
     """What a child has counted; if it could not, a line says why."""
     if not isinstance(answer, UserError):
         return answer
@@ -203,8 +229,8 @@ def _add_floors(found: list[Comparison], wholes: dict[Path, Style], seed: int) -
     return result
 
 
-def read_style(path: str, is_reference: bool, published: bool) -> list[Style]:
-    """What a child counts in a file: of a reference the whole and its halves, of a continuation its quarters.
+def read_reference(path: str, published: bool) -> Counted:
+    """What a child counts in a reference.
 
     Malformed files may end the process: call it in one that may die.
 
@@ -212,10 +238,26 @@ def read_style(path: str, is_reference: bool, published: bool) -> list[Style]:
         UserError: It cannot be used, and why.
     """
     score = parse_file(path)
-    first = 0 if is_reference else continuation_start(read_bytes(path))
+    if not len(score.notes):
+        raise MidiError(f"{_shown(Path(path))}: no notes")
+    return Counted([style(score, published), *halves(score, published)], roles(score), _metre(score))
+
+
+def read_continuation(path: str, published: bool, known: Roles) -> Counted:
+    """What a child counts in a continuation, whose tracks are what they are in its reference: see `read_reference`."""
+    score = parse_file(path)
+    first = continuation_start(read_bytes(path))
     if not (score.notes["start"] >= first).any():
         raise MidiError(f"{_shown(Path(path))}: no notes{' after its prompt' if first else ''}")
-    return [style(score, published), *halves(score, published)] if is_reference else quarters(score, first, published)
+    return Counted(quarters(score, first, published, known), {}, _metre(score))
+
+
+def _metre(score: Score) -> str:
+    try:
+        check_metre(score)
+    except TokenError as error:
+        return f"{error}, and judged as if it were"
+    return ""
 
 
 def continuation_start(data: bytes) -> int:

@@ -101,6 +101,9 @@ def table(result: Result, made: dict[str, dict[str, Summary]]) -> str:
     lines += [f"left out: {line}" for line in result.left_out[:MOST_LINES]]
     if len(result.left_out) > MOST_LINES:
         lines.append(f"left out: {len(result.left_out) - MOST_LINES:,} more files, all named in style.json")
+    lines += [f"metre: {line}" for line in result.other_metre[:MOST_LINES]]
+    if len(result.other_metre) > MOST_LINES:
+        lines.append(f"metre: {len(result.other_metre) - MOST_LINES:,} more files, all named in style.json")
     return "\n".join(lines)
 
 
@@ -139,6 +142,7 @@ def json_bytes(result: Result, made: dict[str, dict[str, Summary]], about: dict[
         "undefined_quarters": undefined(result),
         "references": [_record(item) for item in result.comparisons],
         "left_out": result.left_out,
+        "other_metre": result.other_metre,
     }
     return (json.dumps(_plain(content), indent=1) + "\n").encode()
 

@@ -12,11 +12,11 @@ import pytest
 from style_oracle import random_score
 
 from musicgen.errors import UserError
-from musicgen.evaluation.style import over_parts, pool, quarters, similarity, style
-from musicgen.evaluation.style_files import CONTINUES, Result, compare, continuation_start, match, read_style
-from musicgen.evaluation.style_report import summarise, undefined, values
+from musicgen.evaluation.style import over_parts, pool, quarters, roles, similarity, style
+from musicgen.evaluation.style_files import CONTINUES, Result, compare, continuation_start, match, read_continuation
+from musicgen.evaluation.style_report import summaries, summarise, table, undefined, values
 from musicgen.midi.read import MidiError, parse_midi
-from musicgen.midi.score import Score, make_notes
+from musicgen.midi.score import Score, TimeSignature, Track, make_notes
 from musicgen.midi.write import midi_bytes
 from musicgen.sampling import piece
 
@@ -93,12 +93,12 @@ def test_a_continuation_begins_at_its_marker() -> None:
 def test_what_comes_before_the_marker_does_not_count(tmp_path: Path) -> None:
     score = read_back(random_score(1, 200))
     marked = put(tmp_path / "marked.mid", score, [(96, CONTINUES)])
-    found = read_style(str(marked), False, False)
-    for ours, theirs in zip(found, quarters(score, 96), strict=True):
+    found = read_continuation(str(marked), False, {})
+    for ours, theirs in zip(found.styles, quarters(score, 96), strict=True):
         assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
     over = put(tmp_path / "over.mid", score, [(score.end, CONTINUES)])
     with pytest.raises(MidiError, match=r"over\.mid: no notes after its prompt"):
-        read_style(str(over), False, False)
+        read_continuation(str(over), False, {})
 
 
 def test_comparing_folders_is_comparing_their_pieces(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_comparing_folders_is_comparing_their_pieces(tmp_path: Path) -> None:
         put(tmp_path / "in" / f"{name}.mid", score)
         for number, continuation in enumerate(made[name]):
             put(tmp_path / "out" / f"{name}.cont_{number}.mid", continuation)
-    comparisons, left_out = run(tmp_path / "in", tmp_path / "out", workers=2)
+    comparisons, left_out, _ = run(tmp_path / "in", tmp_path / "out", workers=2)
     assert not left_out
     for item, (name, score) in zip(comparisons, scores.items(), strict=True):
         assert item.reference.stem == name
@@ -125,7 +125,7 @@ def test_a_piece_in_another_style_is_from_another_folder_if_there_is_one(tmp_pat
         for folder in ("in", "out"):
             put(tmp_path / folder / f"{name}.mid", random_score(number, 300))
     for seed in range(5):
-        comparisons, _ = run(tmp_path / "in", tmp_path / "out", seed=seed)
+        comparisons, *_ = run(tmp_path / "in", tmp_path / "out", seed=seed)
         assert all(item.other and item.other.parent != item.reference.parent for item in comparisons)
     again = run(tmp_path / "in", tmp_path / "out", seed=3)
     assert again == run(tmp_path / "in", tmp_path / "out", seed=3, workers=3)
@@ -139,15 +139,47 @@ def test_every_file_that_has_no_part_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "in" / "b.mid").write_bytes(b"not music")
     (tmp_path / "out" / "c.1.mid").write_bytes(b"MThd")
     put(tmp_path / "out" / "a.1.mid", Score(24, make_notes([], [], [], 64)))
-    comparisons, left_out = run(tmp_path / "in", tmp_path / "out")
+    comparisons, left_out, _ = run(tmp_path / "in", tmp_path / "out")
     assert [(item.reference.stem, len(item.generated)) for item in comparisons] == [("a", 1), ("c", 1), ("lonely", 0)]
     lines = {line.partition(": ")[0].removeprefix(f"{tmp_path}/"): line.partition(": ")[2] for line in left_out}
     assert set(lines) == {"in/b.mid", "in/lonely.mid", "out/a.1.mid", "out/b.0.mid", "out/c.1.mid", "out/stray.mid"}
     assert lines["out/a.1.mid"] == "no notes"
     assert lines["out/b.0.mid"] == "its reference could not be read"
-    result = Result(comparisons, left_out)
+    result = Result(comparisons, left_out, [])
     assert len(values(result, "time_pitch", "quarter 1")) == 2
     assert len(values(result, "time_pitch", "ceiling")) == 3  # yardsticks are of all references
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_tracks_are_what_they_are_in_the_reference(tmp_path: Path, published: bool) -> None:
+    tracks = (Track("Bass", 80), Track("Keys", 4), Track("Drums", 0, True))
+    start = np.arange(0, 96, 6)
+    low = make_notes([*start, 48, 0], [*start + 6, 60, 6], [*[40, 43] * 8, 47, 42], 64, [*[0] * 16, 1, 2])
+    high = low.copy()
+    high["pitch"][:16] += 24  # no bass by itself
+    reference = put(tmp_path / "in.mid", Score(24, low, tracks))
+    (item,) = run(reference, put(tmp_path / "out.mid", Score(24, high, tracks)), published=published).comparisons
+    assert item.quarters is not None
+    assert item.quarters[0]["time_pitch", "bass"] > 0
+    renamed = (Track("Lead", 80), *tracks[1:])  # nobody whom the reference has
+    (item,) = run(reference, put(tmp_path / "other.mid", Score(24, high, renamed)), published=published).comparisons
+    assert item.quarters is not None
+    assert math.isnan(item.quarters[0]["time_pitch", "bass"])
+
+
+def test_tracks_that_cannot_be_told_apart_are_judged_by_themselves() -> None:
+    notes = make_notes([0, 0, 0], [9, 9, 9], [30, 60, 50], 64, [0, 1, 2])
+    assert roles(Score(24, notes, (Track("Bass"), Track("Bass"), Track("Keys")))) == {Track("Keys"): "other"}
+
+
+def test_a_file_that_is_not_in_common_time_is_judged_and_named(tmp_path: Path) -> None:
+    score = random_score(1, 200)
+    waltz = put(tmp_path / "waltz.mid", score.replace(time_signatures=(TimeSignature(0, 3, 4),)))
+    result = run(put(tmp_path / "in.mid", score), waltz)
+    assert len(result.comparisons) == 1
+    sentence = f"{waltz}: not in 4/4 (3/4 from beat 1 on), and judged as if it were"
+    assert (result.left_out, result.other_metre) == ([], [sentence])
+    assert f"metre: {sentence}" in table(result, summaries(result, 0)).splitlines()
 
 
 def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
