@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from musicgen.cli.compose import configure
-from musicgen.cli.generate import check_folder, make_folder, set_threads, try_soundfont
+from musicgen.cli.generate import (
+    check_folder,
+    check_threads,
+    is_our_page,
+    make_folder,
+    set_threads,
+    stoppable,
+    try_soundfont,
+)
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
 
@@ -32,7 +40,7 @@ keys:
   model=DIR            model bundle of grooves, or a built-in one by name
   data=DIR             corpus that `musicgen prepare` made
   split=test           styles unseen in training (test, valid), or unseen files of seen styles (itest, ival)
-  styles=10            so many accompaniments; all if not given
+  styles=10            so many styles, an accompaniment of each; all if not given
   out=continued        folder; overwrite=true throws away what an earlier call left there
   prompt_bars=2        bars that are given
   continuations=3      of each
@@ -53,6 +61,7 @@ LITERAL = ("model", "data", "out", "soundfont")
 """Keys whose values may hold any character."""
 TOKENS = 1024
 INTERRUPTED = 130
+MADE = (".mid", ".json", ".png", ".wav")
 
 
 @dataclass(frozen=True)
@@ -90,24 +99,30 @@ def run(arguments: list[str]) -> int:
     if composed is None:
         return 0
     config = build(ContinueConfig, composed)
-    for name in ("styles", "prompt_bars", "continuations", "batch", "threads"):
+    for name in ("styles", "prompt_bars", "continuations", "batch"):
         value = getattr(config, name)
         if value is not None and value < 1:
             raise UserError(f"{name}={value}: takes 1 or more")
     for name in ("model", "data"):
         if getattr(config, name) is None:
             raise UserError(f"no {name} is given: write {name}=DIR (see `musicgen continue --help`)")
-    check_folder(config.out, config.overwrite, lambda name: name == "index.html" or name in _folders())
-    return 0 if continue_grooves(config, composed) else INTERRUPTED
+    check_threads(config.threads)
+    old = check_folder(config.out, config.overwrite, _is_ours, (config.data, config.soundfont))
+    with stoppable():
+        return 0 if continue_grooves(config, composed, old) else INTERRUPTED
 
 
-def _folders() -> tuple[str, ...]:
+def _is_ours(path: Path) -> bool:
+    """Whether something is what an earlier call may have made: the page, or a folder that holds music alone."""
     from musicgen.sampling.continuation import FOLDERS
 
-    return FOLDERS
+    if path.is_symlink() or not path.is_dir():
+        return is_our_page(path)
+    inside = [other for other in path.rglob("*") if not other.is_dir()]
+    return path.name in FOLDERS and all(other.suffix in MADE and not other.is_symlink() for other in inside)
 
 
-def continue_grooves(config: ContinueConfig, composed: dict[str, Any]) -> bool:
+def continue_grooves(config: ContinueConfig, composed: dict[str, Any], old: list[Path]) -> bool:
     """Make what is asked for, say where it is, and whether it is all.
 
     Raises:
@@ -118,41 +133,45 @@ def continue_grooves(config: ContinueConfig, composed: dict[str, Any]) -> bool:
     from musicgen.midi.write import write_midi
     from musicgen.runtime import keep_memory
     from musicgen.sampling import Request, load_composer
-    from musicgen.sampling.continuation import FOLDERS, PROMPTS, REFERENCES, Continuations, read_prompts, reference
+    from musicgen.sampling.continuation import (
+        PROMPTS,
+        REFERENCES,
+        Continuations,
+        choose_songs,
+        first_bars,
+        read_prompts,
+        reference,
+    )
     from musicgen.sampling.page import page
     from musicgen.sampling.sampler import Sampler
 
     keep_memory()
     length = {name: getattr(config, name) for name in ("bars", "seconds", "tokens")}
-    if not any(length.values()):
+    if all(value is None for value in length.values()):
         length["tokens"] = TOKENS
     taste = {name: getattr(config, name) for name in ("temperature", "top_p", "top_k", "min_p")}
     request = Request(**length, **taste, grammar=config.grammar)
     constraints = request.constraints()
     corpus = GrooveCorpus.open(config.data or "")
-    songs = corpus.songs(config.split)[: config.styles]
-    if not songs:
-        raise UserError(f"split={config.split}: {config.data} has no accompaniments in it")
+    songs = choose_songs(corpus, config.split, config.styles)
     composer = load_composer(str(config.model))
     dialect = composer.dialect
     if dialect.language.name != corpus.language.name:
         raise UserError(f"model={config.model}: speaks {dialect.language.name}, and the corpus {corpus.language.name}")
     sampler = Sampler(composer.model, dialect, constraints, request.taste(dialect.taste), config.draw, config.batch)
-    prompts = read_prompts(corpus, songs, dialect, config.prompt_bars)
+    prompts = read_prompts(corpus, songs, config.prompt_bars)
     continuations = Continuations(sampler, prompts, config.seed, config.continuations)
     if config.wav:
         try_soundfont(config.soundfont)
     composed["threads"] = set_threads(config.threads, composer.model)
 
-    make_folder(config.out)
-    for name in FOLDERS:
-        (config.out / name).mkdir()
-    for (name, prompt), song in zip(prompts.items(), songs, strict=True):
-        if name in continuations.refused:
-            continue
-        write_midi(reference(corpus, song), config.out / REFERENCES / f"{name}.mid")
-        given = dialect.rendering(constraints, prompt.setting).decode(prompt.tokens)
-        write_midi(given, config.out / PROMPTS / f"{name}.mid")
+    make_folder(config.out, old)
+    for name, prompt in continuations.prompts.items():
+        whole = reference(corpus, songs[name])
+        for kind, score in ((REFERENCES, whole), (PROMPTS, first_bars(whole, prompt.bars))):
+            path = config.out / kind / f"{name}.mid"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_midi(score, path)
     record = {"model": composer.name, "bundle_sha256": composer.sha256, "config": composed}
     entries = _write(continuations, config, record)
     settings = {name: "–" if value is None else str(value) for name, value in composed.items()}

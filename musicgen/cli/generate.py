@@ -6,8 +6,11 @@ read and checked; only then is the folder made and music written into it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, fields
@@ -20,7 +23,8 @@ from musicgen.errors import UserError
 from musicgen.files import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
 
     from musicgen.model import PerformerLM
     from musicgen.sampling import Session
@@ -43,7 +47,7 @@ keys:
                        how adventurous it is
   key=Am pitches=C3-C6 polyphony=4 tempo=90-130 chords="C Am F G"
                        what new music keeps to, exactly; all of them go together
-  tracks=piano         which tracks play; this far every model has one
+  tracks=piano         which tracks play; those of grooves are bass, drums and other
   grammar=false        no masks at all, as in the paper; mistakes are counted
   fork_at=8 variations=4
                        four continuations of each piece, which share eight bars
@@ -51,7 +55,7 @@ keys:
   picture=false        no piano rolls
   states=last          keeps where a piece can be taken up again, as FILE.state; states=bars at every bar line
   overwrite=true       throws away pieces that are in the folder
-  draw=0               seed of the positional noise, which all pieces share
+  draw=0               seed of the positional noise, which all pieces share; that of the state after from_state
   batch=16             pieces written at once
   threads=1            of the CPU; by default 1 for small models, all for large ones. Other numbers round otherwise.
 
@@ -61,7 +65,9 @@ LITERAL = ("model", "out", "prompt", "from_state", "soundfont", "key", "chords",
 """Keys whose values may hold any character."""
 LARGE = 20_000_000
 """Parameters of a model that is worth more than one thread."""
-MADE = (".mid", ".json", ".png", ".wav", ".state", ".html")
+PIECE = re.compile(r"piece_\d+(_variation_\d+)?(_bar_\d+)?\.(mid|json|png|wav|state)")
+"""Names of files that this command makes."""
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class GenerateConfig:
     top_p: float | None
     top_k: int | None
     min_p: float | None
-    draw: int
+    draw: int | None
     grammar: bool
     key: str | None
     pitches: str | None
@@ -107,40 +113,71 @@ def run(arguments: list[str]) -> int:
     if composed is None:
         return 0
     config = build(GenerateConfig, composed)
-    for name in ("n", "batch", "threads"):
+    for name in ("n", "batch"):
         if getattr(config, name) is not None and getattr(config, name) < 1:
             raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
+    check_threads(config.threads)
     if config.model is None:
         raise UserError("no model is given: write model=DIR, a folder that `musicgen train` made (see --help)")
-    check_folder(config.out, config.overwrite, _is_ours)
-    return generate(config, composed)
+    old = check_folder(config.out, config.overwrite, _is_ours, (config.prompt, config.from_state, config.soundfont))
+    with stoppable():
+        return generate(config, composed, old)
 
 
-def check_folder(out: Path, overwrite: bool, ours: Callable[[str], bool]) -> None:
-    """See that what is in the folder may go, before time is spent on what is to come there.
+def check_folder(
+    out: Path, overwrite: bool, is_ours: Callable[[Path], bool], inputs: Iterable[Path | None]
+) -> list[Path]:
+    """See what of an earlier call has to go from a folder, before time is spent on what is to come there.
 
     Args:
         out: The folder.
         overwrite: Whether what an earlier call left there may be thrown away.
-        ours: Whether a file or folder of some name is such a thing.
+        is_ours: Whether a file or folder in it is such a thing.
+        inputs: Files that are to be read.
+
+    Returns:
+        What has to go.
+
+    Raises:
+        UserError: The folder is not to be used.
     """
     if kind_of(out) in ("file", "other"):
         raise UserError(f"out={out}: exists and is not a folder; choose another name")
     if kind_of(out) is None:
-        return
-    there = sorted(path.name for path in out.iterdir())
+        return []
+    try:
+        there = sorted(out.iterdir())
+    except OSError as error:
+        raise UserError(f"out={out}: cannot be looked into ({error.strerror}); choose another folder") from None
     if there and not overwrite:
         raise UserError(f"out={out}: is not empty; choose another folder, or add overwrite=true")
-    strange = [name for name in there if not ours(name)]
-    if strange:
-        raise UserError(f"out={out}: holds {strange[0]}, which is not from an earlier call; choose another folder")
+    for path in there:
+        if not is_ours(path):
+            raise UserError(f"out={out}: holds {path.name}, which is not from an earlier call; choose another folder")
+    for file in inputs:
+        if file is not None and there and out.resolve() in file.resolve().parents:
+            raise UserError(f"{file}: is in the folder that is to be overwritten; choose another out=")
+    return there
 
 
-def _is_ours(name: str) -> bool:
-    return name.startswith(("piece_", "index.html")) and name.endswith(MADE)
+def _is_ours(path: Path) -> bool:
+    """Whether a file is one that an earlier call may have made: a page of ours, or a piece."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    return is_our_page(path) if path.name == "index.html" else PIECE.fullmatch(path.name) is not None
 
 
-def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
+def is_our_page(path: Path) -> bool:
+    """Whether a file is a page that this command made."""
+    from musicgen.sampling.page import SIGNATURE
+
+    try:
+        return path.name == "index.html" and SIGNATURE in path.read_text("utf-8", "replace")[:4000]
+    except OSError:
+        return False
+
+
+def generate(config: GenerateConfig, composed: dict[str, Any], old: list[Path]) -> int:
     """Make what is asked for, and say where it is. The status is that of an interrupt if there was one."""
     from musicgen.runtime import keep_memory
     from musicgen.sampling import Request, Session, load_composer
@@ -157,7 +194,8 @@ def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
     if config.wav:
         try_soundfont(config.soundfont)
     composed["threads"] = set_threads(config.threads, composer.model)
-    make_folder(config.out)
+    was_there = config.out.is_dir()
+    make_folder(config.out, old)
     wanted = Wanted(config.picture, config.wav, config.soundfont, config.states)
     gallery = Gallery(config.out, session, composed, config.n, wanted)
     began = time.monotonic()
@@ -168,7 +206,7 @@ def generate(config: GenerateConfig, composed: dict[str, Any]) -> int:
         interrupted = True
     finally:
         gallery.close()
-        if not gallery.complete and not any(config.out.iterdir()):
+        if not was_there and not any(config.out.iterdir()):
             config.out.rmdir()
     for note in gallery.notes:
         print(f"musicgen: {note}", file=sys.stderr)
@@ -206,6 +244,12 @@ def _write(session: Session, gallery: Gallery, config: GenerateConfig) -> int:
     return tokens
 
 
+def check_threads(threads: int | None) -> None:
+    """See that a number of threads is one."""
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"threads={threads}: takes 1 to {MOST_THREADS}")
+
+
 def set_threads(threads: int | None, model: PerformerLM) -> int:
     """Set the number of threads, and say it.
 
@@ -227,11 +271,28 @@ def try_soundfont(soundfont: Path | None) -> None:
     render_wav(Score(480, make_notes([0], [10], [60], 64)), soundfont)
 
 
-def make_folder(out: Path) -> None:
-    """An empty folder; what was in it has been seen to be thrown away."""
+def make_folder(out: Path, old: Iterable[Path]) -> None:
+    """A folder, without what an earlier call left there. The folder itself stays: it may be a link, or where we are."""
     try:
-        if out.is_dir():
-            shutil.rmtree(out)
         out.mkdir(parents=True, exist_ok=True)
+        for path in old:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
     except OSError as error:
         raise UserError(f"out={out}: cannot make this folder ({error.strerror}), give another out=") from None
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Let a request to end (SIGTERM) be an interrupt, as Ctrl-C is."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

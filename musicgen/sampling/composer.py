@@ -21,7 +21,7 @@ from musicgen.sampling.choose import Taste
 from musicgen.sampling.constraints import Constraints, parse_constraints
 from musicgen.sampling.dialect import Dialect, Prompt
 from musicgen.sampling.groove_dialect import GrooveDialect
-from musicgen.sampling.piece import Piece
+from musicgen.sampling.piece import Piece, bar_by_bar
 from musicgen.sampling.remi_dialect import RemiDialect
 from musicgen.sampling.sampler import Beginning, Sampler, Step, Take
 from musicgen.sampling.state import load_beginning
@@ -30,6 +30,8 @@ from musicgen.tokens.tokenizer import load_tokenizer
 
 DIALECTS: dict[str, Callable[[], Dialect]] = {"remi": RemiDialect, "groove": GrooveDialect}
 """How to sample a token language, by its name."""
+WHOLE = ("seed", "top_k", "bars", "tokens", "polyphony", "prompt_bars", "fork_at", "variations", "draw")
+NUMBERS = ("temperature", "top_p", "min_p", "seconds")
 BUILT_IN = Path(__file__).parents[1] / "models"
 
 
@@ -40,7 +42,7 @@ class Request:
     Attributes:
         seed: Of the first piece; the next has the next.
         temperature, top_p, top_k, min_p: How tokens are chosen; None is what the paper did with such music.
-        draw: Seed of the positional noise, which all pieces share.
+        draw: Seed of the positional noise, which all pieces share; None is 0, or that of a state.
         prompt: A MIDI file, or a score, to go on from.
         prompt_bars: How many bars of it; None for all.
         from_state: A file that a piece was saved to, to go on from.
@@ -68,7 +70,7 @@ class Request:
     from_state: Path | str | None = None
     fork_at: int | None = None
     variations: int = 1
-    draw: int = 0
+    draw: int | None = None
 
     def constraints(self) -> Constraints:
         """Those of the pieces."""
@@ -101,7 +103,14 @@ class Session:
         self.composer, self.request = composer, request
         constraints, dialect = request.constraints(), composer.dialect
         taste = request.taste(dialect.taste)
-        self.sampler = Sampler(composer.model, dialect, constraints, taste, request.draw, batch_size)
+        loaded = None if request.from_state is None else load_beginning(request.from_state, composer.sha256, dialect)
+        draw = request.draw or 0
+        if loaded is not None:
+            draw = loaded.state.draw.seed
+            if request.draw is not None and request.draw != draw:
+                raise UserError(f"draw={request.draw}: the piece of the state has draw={draw}; leave it out")
+        self._loaded = loaded
+        self.sampler = Sampler(composer.model, dialect, constraints, taste, draw, batch_size)
         self.prompt: Prompt | None = None
         if request.prompt is not None and request.from_state is not None:
             raise UserError("prompt= and from_state=: a piece begins with one of them")
@@ -109,7 +118,6 @@ class Session:
             raise UserError(f"prompt_bars={request.prompt_bars}: give the file too, prompt=FILE.mid")
         if request.prompt is not None:
             self.prompt = dialect.read_prompt(request.prompt, request.prompt_bars)
-        self._loaded = None if request.from_state is None else load_beginning(request.from_state, composer.sha256)
         tokens, prompt_bars, setting = [dialect.first], 0, dict[str, Any]()
         if self.prompt is not None:
             tokens, prompt_bars, setting = list(self.prompt.tokens), self.prompt.bars, dict(self.prompt.setting)
@@ -118,7 +126,8 @@ class Session:
             tokens, prompt_bars, setting = list(begun.tokens), begun.prompt_bars, dict(begun.setting)
         dialect.guide(constraints, tokens, prompt_bars, setting)  # refuses what cannot be done
         self.bars_begun = int(dialect.complete_bars(tokens)[-1])
-        self._check_fork(self.bars_begun)
+        self.first_bar = max(self.bars_begun, prompt_bars)  # of new music
+        self._check_fork(self.first_bar)
         self.rendering = dialect.rendering(constraints, setting)
 
     def _check_fork(self, begun: int) -> None:
@@ -144,7 +153,7 @@ class Session:
     def run(self, n: int = 1, keep: bool = False) -> Iterator[Step]:
         """Write `n` pieces, each in its variations; see `Sampler.run`."""
         request, beginning = self.request, self.begin()
-        takes = [self.sampler.take(beginning, request.seed + number) for number in range(n)]
+        takes = (self.sampler.take(beginning, request.seed + number) for number in range(n))
         yield from self.sampler.run(takes, request.fork_at, request.variations, keep)
 
     def piece(self, take: Take) -> Piece:
@@ -180,42 +189,44 @@ class Composer:
         return next(self.generate_many(1, **request))
 
     def generate_many(self, n: int, **request: Any) -> Iterator[Piece]:
-        """Pieces with `n` seeds in a row, as they are finished."""
+        """Pieces with `n` seeds in a row, as they are finished.
+
+        Raises:
+            UserError: It cannot be done, and why.
+        """
+        if not isinstance(n, int) or n < 1:
+            raise UserError(f"n={n}: takes a whole number, 1 or more")
         session = Session(self, make_request(**request))
-        for take, _, is_last in session.run(n):
-            if is_last:
-                yield session.piece(take)
+        return (session.piece(take) for take, _, is_last in session.run(n) if is_last)
 
     def stream(self, **request: Any) -> Iterator[int]:
-        """The tokens of one piece, as they come. The prompt, or the first `Bar`, is not among them."""
-        for _, token, _ in Session(self, make_request(**request)).run():
-            yield token
+        """The tokens of one piece, as they come. The prompt, or what every piece begins with, is not among them."""
+        session = Session(self, make_request(**request))
+        return (token for _, token, _ in session.run())
 
     def stream_bars(self, **request: Any) -> Iterator[Score]:
-        """The bars of one piece as they are complete, each with its notes where they are in the piece."""
+        """The bars of one piece, each when all its notes are known, with the notes that begin in it where they are.
+
+        The bars of a prompt are not among them.
+        """
         session = Session(self, make_request(**request))
-        decoder, fed = session.rendering.decoder(), 0
-        for take, _, is_last in session.run():
-            if fed == 0:
-                decoder.feed(take.tokens[:-1])  # what was given is known
-                fed = len(take.tokens) - 1
-            if take.at_bar_line or is_last:
-                part, _ = decoder.feed(take.tokens[fed:])
-                fed = len(take.tokens)
-                if take.at_bar_line or len(part.notes):
-                    yield part
-        rest = decoder.close()
-        if len(rest.notes):
-            yield rest
+        decoder = session.rendering.decoder()
+        return bar_by_bar(session.run(), decoder, self.dialect.bar_ticks, session.first_bar)
 
 
 def make_request(**values: Any) -> Request:
-    """A request with a sentence for a name that is not known."""
+    """A request, with a sentence for a name that is not known and a value that it cannot take."""
     known = [field.name for field in fields(Request)]
     for name in values:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             raise UserError(f"unknown {name!r}: " + (f"did you mean {close[0]!r}?" if close else ", ".join(known)))
+    for name, value in values.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name in WHOLE and value is not None and not (is_number and isinstance(value, int)):
+            raise UserError(f"{name}={value!r}: takes a whole number")
+        if name in NUMBERS and value is not None and not is_number:
+            raise UserError(f"{name}={value!r}: takes a number")
     return Request(**values)
 
 

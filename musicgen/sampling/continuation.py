@@ -1,9 +1,9 @@
 """Many prompts, each continued several times: the paper's groove task, as files that can be heard and scored.
 
-    references/STYLE.mid        the accompaniment that a prompt was taken from
-    prompts/STYLE.mid           its first bars
-    continuations/STYLE.0.mid   what the model wrote after them, from its first bar on
-    pieces/STYLE.0.mid          both, with a marker between; its record and picture beside it
+    references/FAMILY/STYLE.mid        the accompaniment that a prompt was taken from
+    prompts/FAMILY/STYLE.mid           its first bars
+    continuations/FAMILY/STYLE/0.mid   what the model wrote after them, from its first bar on
+    pieces/FAMILY/STYLE/0.mid          both, with a marker between; its record and picture beside it
 
 The hard choice: all prompts are in one queue. Pieces share a draw and nothing else, so those of different prompts are
 written in one batch, and each is what it would be alone.
@@ -12,7 +12,7 @@ written in one batch, and each is what it would be alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from musicgen.errors import UserError
 from musicgen.files import atomic_write
 from musicgen.midi.score import Score, TimeSignature, Track, make_tempos
 from musicgen.midi.write import write_midi
-from musicgen.sampling.dialect import Dialect, Prompt
+from musicgen.sampling.dialect import Prompt
+from musicgen.sampling.groove_dialect import GrooveDialect, setting_of
 from musicgen.sampling.piece import Piece
 from musicgen.sampling.sampler import Sampler, Take
 from musicgen.tokens.groove_quantise import TICKS, TRIO
@@ -43,9 +44,30 @@ def reference(corpus: GrooveCorpus, song: GrooveSong) -> Score:
     return Score(TICKS, corpus.trio(song), tracks, tempos, (TimeSignature(0, 4, 4),))
 
 
-def names(songs: Sequence[GrooveSong]) -> list[str]:
-    """A file name for each: its path, with other signs for slashes and without `.mid`."""
-    return [song.path.removesuffix(".mid").removesuffix(".midi").replace("/", "_") for song in songs]
+def choose_songs(corpus: GrooveCorpus, split: str, styles: int | None) -> dict[str, GrooveSong]:
+    """One accompaniment of each style of a split, by the name that its files get: its path without `.mid`.
+
+    Args:
+        corpus: The accompaniments.
+        split: Which of them.
+        styles: How many; None for all.
+
+    Raises:
+        UserError: There are none.
+    """
+    songs = {(song.family, song.style): song for song in reversed(corpus.songs(split))}
+    chosen = list(reversed(songs.values()))[:styles]
+    if not chosen:
+        there = sorted({song.split for song in corpus.songs() if song.split})
+        raise UserError(f"split={split}: the corpus has no accompaniments in it, but in {', '.join(there)}")
+    names = [_without_suffix(song.path) for song in chosen]
+    return {
+        song.path if names.count(name) > 1 else name: song for name, song in zip(names, chosen, strict=True)
+    }  # where two differ in their suffix alone, it stays
+
+
+def _without_suffix(path: str) -> str:
+    return path[: -len(suffix)] if (suffix := Path(path).suffix).lower() in (".mid", ".midi") else path
 
 
 class Continuations:
@@ -87,14 +109,14 @@ class Continuations:
         return None
 
     def run(self) -> Iterator[tuple[str, Piece | None]]:
-        """Write them all: a name for every token, and with its last token the piece `NAME.0`."""
+        """Write them all: a name for every token, and with its last token the piece `NAME/0`."""
         names: dict[int, str] = {}
         takes: list[Take] = []
         for number, (name, prompt) in enumerate(self.prompts.items()):
             beginning = self.sampler.begin(prompt)
             for variation in range(self.count):
                 take = self.sampler.take(beginning, self.seed + number, variation)
-                names[id(take)] = f"{name}.{variation}"
+                names[id(take)] = f"{name}/{variation}"
                 takes.append(take)
         for take, _, is_last in self.sampler.run(takes):
             yield names[id(take)], self._piece(take) if is_last else None
@@ -104,18 +126,24 @@ class Continuations:
         return Piece.from_take(take, dialect, dialect.rendering(self.sampler.constraints, take.setting))
 
 
-def split_at_prompt(piece: Piece) -> tuple[Score, Score]:
-    """What was given, and what was written after it, as a piece of its own: the first note may begin in its first bar.
+def continuation_of(piece: Piece) -> Score:
+    """What was written after the prompt, as a piece of its own. Whole bars are taken away, so bars stay what they are.
 
-    A note of the prompt that sounds on ends with the prompt; in the continuation it is not struck again.
+    A note of the prompt that sounds on is not part of it.
     """
     score, end = piece.score, piece.prompt_end
-    given = score.notes[score.notes["start"] < end].copy()
-    given["end"] = given["end"].clip(max=end)
     written = score.notes[score.notes["start"] >= end].copy()
     written["start"] -= end
     written["end"] -= end
-    return score.replace(notes=given), score.replace(notes=written)
+    return score.replace(notes=written)
+
+
+def first_bars(score: Score, bars: int) -> Score:
+    """The first bars of a piece in 4/4; what sounds at their end ends there."""
+    end = bars * 4 * score.ticks_per_beat
+    notes = score.notes[score.notes["start"] < end].copy()
+    notes["end"] = notes["end"].clip(max=end)
+    return score.replace(notes=notes)
 
 
 def save(
@@ -128,8 +156,9 @@ def save(
     soundfont: Path | None,
 ) -> dict[str, str]:
     """Write the files of a piece; kinds to names relative to the folder. The MIDI file of the whole comes last."""
-    _, written = split_at_prompt(piece)
-    write_midi(written, folder / CONTINUATIONS / f"{name}.mid")
+    for kind in (CONTINUATIONS, PIECES):
+        (folder / kind / name).parent.mkdir(parents=True, exist_ok=True)
+    write_midi(continuation_of(piece), folder / CONTINUATIONS / f"{name}.mid")
     files = {"json": (json.dumps({**record, **piece.record()}, indent=1) + "\n").encode()}
     if picture:
         files["png"] = piece.picture(name)
@@ -141,8 +170,12 @@ def save(
     return {suffix: f"{PIECES}/{name}.{suffix}" for suffix in ("mid", *files)}
 
 
-def read_prompts(corpus: GrooveCorpus, songs: Sequence[GrooveSong], dialect: Dialect, bars: int) -> dict[str, Prompt]:
-    """The first bars of accompaniments, by name."""
-    return {
-        name: dialect.read_prompt(reference(corpus, song), bars) for name, song in zip(names(songs), songs, strict=True)
-    }
+def read_prompts(corpus: GrooveCorpus, songs: Mapping[str, GrooveSong], bars: int) -> dict[str, Prompt]:
+    """The first bars of accompaniments, by name. Who plays what is as the corpus has it."""
+    prompts = {}
+    for name, song in songs.items():
+        score = reference(corpus, song)
+        taken = min(bars, song.bars)
+        setting = setting_of(score, ((0,), (1,), (2,)), 4 * taken)
+        prompts[name] = GrooveDialect().prompt(score.notes, taken, setting, f"{name}: {taken} bars taken")
+    return prompts

@@ -142,6 +142,9 @@ class Gallery:
     def _finish(self, take: Take, opened: _Open) -> None:
         """Make all files of a piece, and then put them in place."""
         piece, name = self.session.piece(take), opened.name
+        fork_at = self.session.request.fork_at
+        if fork_at is not None and take.bars < fork_at:
+            self.notes.append(f"{name}: ended before fork_at={fork_at}, and has no variations")
         made = {"json": self._record(piece)}
         if self.wanted.picture:
             made["png"] = piece.picture(name)

@@ -28,6 +28,8 @@ from musicgen.tokens.quantise import TokenError
 
 FINER = 40
 """Files have 480 ticks a beat, as sequencers like it, and tokens 12."""
+SLOWEST, FASTEST = 10, 500
+"""Tempos that a file may have."""
 _OFF, _SHIFT = Groove.vocabulary.first("NoteOff"), Groove.vocabulary.first("Shift")
 
 
@@ -66,18 +68,21 @@ class GrooveDialect:
         except TokenError as error:
             raise UserError(f"{name}: cannot be a prompt for a model that speaks groove: {error}") from None
         skipped = int(trio.notes["start"].min()) // BAR
+        silence = f", {skipped} empty bars skipped" if skipped else ""
         notes = trio.notes.copy()
         notes["start"] -= skipped * BAR
         notes["end"] -= skipped * BAR
         taken, words = taken_bars(bars, int(notes["start"].max()) // BAR + 1)
-        notes = notes[notes["start"] < taken * BAR]
-        tokens = self.language.encode_notes(notes)
-        tokens = tokens[clock(tokens) < taken * BAR]
+        setting = setting_of(score, choose_trio(score), (skipped + taken) * 4)
+        return self.prompt(notes, taken, setting, f"{name}: {quantisation}{silence}{metre}; {words}")
+
+    def prompt(self, notes: Notes, bars: int, setting: Mapping[str, Any], report: str) -> Prompt:
+        """The events of the first bars of a trio, in ticks of 12 a beat; what ends with the last of them has ended."""
+        tokens = self.language.encode_notes(notes[notes["start"] < bars * BAR])[:-1]
+        tokens = tokens[clock(tokens) <= bars * BAR]
         while tokens[-1] >= _SHIFT and len(tokens) > 1:  # a shift belongs to the event that it leads to
             tokens = tokens[:-1]
-        silence = f", {skipped} empty bars skipped" if skipped else ""
-        report = f"{name}: {quantisation}{silence}{metre}; {words}"
-        return Prompt(tokens.tolist(), taken, _setting(score, (skipped + taken) * 4), report)
+        return Prompt(tokens.tolist(), bars, setting, report)
 
     def rendering(self, constraints: Constraints, setting: Mapping[str, Any]) -> GrooveRendering:
         """How pieces sound: with the instruments, velocities and tempo of a setting, or with plain ones."""
@@ -100,15 +105,23 @@ def _tempo(constraints: Constraints, setting: Mapping[str, Any]) -> float:
     """The tempo of a piece: that of its prompt, as far as the constraints allow."""
     tempo = float(setting.get("tempo", DEFAULT_BPM))
     low, high = constraints.tempo or (tempo, tempo)
-    return min(max(tempo, low), high)
+    if constraints.tempo is not None and not SLOWEST <= low <= high <= FASTEST:
+        raise UserError(f"tempo={low:g}{'' if low == high else f'-{high:g}'}: takes {SLOWEST} to {FASTEST}")
+    return min(max(tempo, low, SLOWEST), high, FASTEST)
 
 
-def _setting(score: Score, beats: int) -> dict[str, Any]:
-    """What a continuation takes over from so many beats of a piece: instruments, mean velocities and the tempo."""
+def setting_of(score: Score, trio: Sequence[Sequence[int]], beats: int) -> dict[str, Any]:
+    """What a continuation takes over from so many beats of a piece: instruments, mean velocities and the tempo.
+
+    Args:
+        score: The piece.
+        trio: Numbers of the tracks that are bass, drums and the other.
+        beats: How many.
+    """
     notes = score.notes[score.notes["start"] < beats * score.ticks_per_beat]
     tracks, velocities = [], []
     usual = round(float(notes["velocity"].mean())) if len(notes) else VELOCITY
-    for ours, numbers in zip(TRIO, choose_trio(score), strict=True):
+    for ours, numbers in zip(TRIO, trio, strict=True):
         theirs = score.tracks[numbers[0]] if numbers else ours
         tracks.append([theirs.name or ours.name, theirs.program, ours.is_drum])
         own = notes["velocity"][np.isin(notes["track"], numbers)]

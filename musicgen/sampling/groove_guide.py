@@ -104,9 +104,9 @@ class GrooveGuide:
         return self._hurried(mask, sounding) if tokens is not None and self._length >= tokens and has_begun else mask
 
     def _hurried(self, mask: Mask, sounding: int) -> Mask:
-        """What of a mask ends the piece soonest: the end, or the end of a note, or the next moment."""
-        for family in ("EOS", "NoteOff", "Shift"):
-            if mask[self._ids[family]].any() and (sounding or family == "EOS"):
+        """What of a mask ends the piece soonest: the end, or the end of a note, or the next moment, or a last note."""
+        for family in ("EOS", "NoteOff", "Shift") if sounding else ("EOS", "NoteOn"):
+            if mask[self._ids[family]].any():
                 kept = np.zeros_like(mask)
                 kept[self._ids[family]] = mask[self._ids[family]]
                 self._keep_first(kept, family)

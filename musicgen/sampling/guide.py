@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from musicgen.errors import UserError
 from musicgen.sampling.constraints import Constraints
 from musicgen.tokens.language import Language
 
@@ -44,6 +45,9 @@ class FreeGuide:
         tokens: What the piece begins with.
         meaningless: Tokens that say nothing of music.
         bars: How many bars are complete, from the counters of the grammar.
+
+    Raises:
+        UserError: It is as long as it was to be already.
     """
 
     def __init__(
@@ -60,6 +64,12 @@ class FreeGuide:
         self._length, self._ended = 0, False
         for token in tokens:
             self.advance(token)
+        if self.is_complete:
+            name = "bars" if constraints.bars is not None else "tokens"
+            raise UserError(
+                f"{name}={getattr(constraints, name)}: no longer than what is given "
+                f"({self.bars} bars, {len(tokens)} tokens)"
+            )
 
     @property
     def bars(self) -> int:

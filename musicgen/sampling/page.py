@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+SIGNATURE = '<meta name="generator" content="musicgen">'
+"""By which a page is known as one of ours."""
 MOST_COLUMNS = 200
 """Of a chart; in a longer piece each stands for several bars."""
 FEWEST_COLUMNS = 16
@@ -63,6 +65,7 @@ def page(title: str, settings: Mapping[str, str], entries: Sequence[Entry], note
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
+        SIGNATURE,
         f"<title>{_text(title)}</title>",
         f"<style>{STYLE}</style>",
         "</head>",

@@ -6,7 +6,7 @@ file, the picture, the sound. Nothing can then disagree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,10 @@ from musicgen.midi.picture import draw_piano_roll
 from musicgen.midi.score import Score
 from musicgen.midi.sound import render_wav
 from musicgen.midi.write import write_midi
-from musicgen.sampling.dialect import Dialect, Rendering
-from musicgen.sampling.sampler import Take
+from musicgen.sampling.dialect import Decoder, Dialect, Rendering
+from musicgen.sampling.sampler import Step, Take
 
+FOREVER = 1 << 40
 CONTINUES = "Continuation"
 """The marker at the end of a prompt."""
 
@@ -129,3 +130,33 @@ def _gathered(sums: Sequence[float], bars: int) -> NDArray[np.float64]:
     gathered = np.array(sums[:bars])
     gathered[-1] += sum(sums[bars:])
     return gathered
+
+
+def bar_by_bar(steps: Iterable[Step], decoder: Decoder, bar_ticks: int, first: int) -> Iterator[Score]:
+    """Bars of a piece from its tokens as they come, from a given one on."""
+    known, bar, fed = list[Score](), first, 0
+    for take, _, is_last in steps:
+        if not (take.at_bar_line or is_last):
+            continue
+        part, until = decoder.feed(take.tokens[fed:])
+        fed = len(take.tokens)
+        known.append(part)
+        if is_last:
+            known.append(decoder.close())
+            last = max(int(part.notes["start"].max(initial=0)) for part in known)
+            until = max(take.bars, last // bar_ticks + 1) * bar_ticks
+        while (bar + 1) * bar_ticks <= until:
+            yield _between(known, bar * bar_ticks, (bar + 1) * bar_ticks)
+            bar += 1
+        known = [_between(known, bar * bar_ticks, FOREVER)]
+
+
+def _between(parts: Sequence[Score], start: int, end: int) -> Score:
+    """What begins between two ticks."""
+    notes = np.concatenate([part.notes for part in parts])
+    tempos = np.concatenate([part.tempos for part in parts])
+    return parts[0].replace(
+        notes=notes[(notes["start"] >= start) & (notes["start"] < end)],
+        tempos=tempos[(tempos["tick"] >= start) & (tempos["tick"] < end)],
+        chords=tuple(mark for part in parts for mark in part.chords if start <= mark.tick < end),
+    )

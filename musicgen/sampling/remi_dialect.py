@@ -37,12 +37,12 @@ class RemiDialect:
         self,
         constraints: Constraints,
         tokens: Sequence[int],
-        prompt_bars: int,  # noqa: ARG002  (tokens say where a prompt ends,
-        setting: Mapping[str, Any],  # noqa: ARG002  (and everything else)
+        prompt_bars: int,
+        setting: Mapping[str, Any],  # noqa: ARG002  (tokens say it all)
     ) -> Guide:
         """What may follow: see `RemiGuide`."""
         if constraints.grammar:
-            return RemiGuide(self.language, constraints, tokens)
+            return RemiGuide(self.language, constraints, tokens, prompt_bars)
         return FreeGuide(self.language, constraints, tokens, [self.language.pad], lambda place: int(place.bar))
 
     def complete_bars(self, tokens: Sequence[int]) -> NDArray[np.int64]:

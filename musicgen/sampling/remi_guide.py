@@ -38,13 +38,14 @@ class RemiGuide:
     Args:
         language: REMI.
         constraints: What new music keeps to.
-        tokens: What the piece begins with: a `Bar`, or a prompt with the `Bar` that follows it.
+        tokens: What the piece begins with: a `Bar`, or what there is of it with the `Bar` that follows.
+        prompt_bars: How many bars were given; chords are counted from there.
 
     Raises:
         UserError: The constraints cannot be kept.
     """
 
-    def __init__(self, language: Remi, constraints: Constraints, tokens: Sequence[int]) -> None:
+    def __init__(self, language: Remi, constraints: Constraints, tokens: Sequence[int], prompt_bars: int = 0) -> None:
         self._ids = {family: slice(ids.start, ids.stop) for family, ids in language.vocabulary.ids.items()}
         self._constraints = constraints
         self._polyphony = constraints.polyphony or len(PITCHES)
@@ -64,7 +65,7 @@ class RemiGuide:
         self._since, self._at = 0.0, 0  # seconds at the last change of tempo, and when that was
         for token in tokens:
             self.advance(token)
-        self._first_bar = self._state.counters.bar
+        self._first_bar = prompt_bars
         self._check()
 
     @property

@@ -8,6 +8,7 @@ those that wait: a batch is always as full as it can be.
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ class Beginning:
         pressure: Sum over the tokens of each complete bar of what masks took away.
         prompt_bars: How many bars of it were given, not sampled.
         setting: What else was taken over from a prompt: see `Prompt`.
+        variation: Which variation it is of.
     """
 
     tokens: Sequence[int]
@@ -47,6 +49,7 @@ class Beginning:
     pressure: Sequence[float] = ()
     prompt_bars: int = 0
     setting: Mapping[str, Any] = field(default_factory=dict)
+    variation: int = 0
 
 
 @dataclass
@@ -102,6 +105,7 @@ class Take:
             tuple(self.pressure[:bars]),
             min(self.prompt_bars, bars),
             self.setting,
+            self.variation,
         )
 
 
@@ -154,12 +158,12 @@ class Sampler:
             prompt.setting,
         )
 
-    def take(self, beginning: Beginning, seed: int, variation: int = 0) -> Take:
-        """A piece that goes on from a beginning."""
+    def take(self, beginning: Beginning, seed: int, variation: int | None = None) -> Take:
+        """A piece that goes on from a beginning, as the same variation or as another."""
         bars, at_bar_line = len(beginning.ends), beginning.ends[-1:] == (len(beginning.tokens),)
         return Take(
             seed,
-            variation,
+            beginning.variation if variation is None else variation,
             array("H", beginning.tokens),
             array("L", beginning.ends),
             [*beginning.likelihood, 0.0],
@@ -184,15 +188,23 @@ class Sampler:
         Yields:
             Tokens as they come; those of a batch in turn. A variation has the tokens before it parted already.
         """
-        waiting: deque[Take] = deque()
-        for take in takes:
-            waiting.append(take)
-            if take.bars == fork_at:
-                waiting += [take.fork(number) for number in range(1, variations)]
+        coming, forked = iter(takes), deque[Take]()
+
+        def waiting() -> Iterator[Take]:
+            while True:
+                take = forked.popleft() if forked else next(coming, None)
+                if take is None:
+                    return
+                if take.bars == fork_at and take.variation == 0:
+                    forked.extend(take.fork(number) for number in range(1, variations))
+                yield take
+
         rows: list[_Row] = []
         state: State | None = None
-        while rows or waiting:
-            state = self._fill(rows, waiting, state)
+        while True:
+            state = self._fill(rows, waiting(), state)
+            if state is None:
+                return
             read = torch.tensor([row.take.tokens[-1] for row in rows], device=self._device)
             with torch.inference_mode():  # the same bits in less time
                 logits, state = self.model.step(read, state)
@@ -217,7 +229,7 @@ class Sampler:
                         take.states.clear()
                     take.states[take.bars] = state.rows([number])
                     if take.bars == fork_at and not row.guide.is_complete and take.variation == 0:
-                        waiting += [take.fork(number) for number in range(1, variations)]
+                        forked.extend(take.fork(number) for number in range(1, variations))
                 if not row.guide.is_complete:
                     going.append(number)
                 yield Step(take, token, row.guide.is_complete)
@@ -225,14 +237,15 @@ class Sampler:
                 rows = [rows[number] for number in going]
                 state = state.rows(going) if going else None
 
-    def _fill(self, rows: list[_Row], waiting: deque[Take], state: State | None) -> State:
-        """Let waiting pieces in where there is room, and give the state of all."""
+    def _fill(self, rows: list[_Row], waiting: Iterator[Take], state: State | None) -> State | None:
+        """Let waiting pieces in where there is room, and give the state of all; None if there are none."""
         states = [] if state is None else [state]
-        while waiting and len(rows) < self.batch_size:
-            take = waiting.popleft()
+        for take in itertools.islice(waiting, self.batch_size - len(rows)):
             guide = self.dialect.guide(self.constraints, take.tokens, take.prompt_bars, take.setting)
             rows.append(_Row(take, guide, Chance(take.seed, take.variation)))
             states.append(take.state)
+        if not states:
+            return None
         return states[0] if len(states) == 1 else type(states[0]).join(states)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
 from musicgen.errors import UserError
 from musicgen.model import State
+from musicgen.sampling.dialect import Dialect
 from musicgen.sampling.sampler import Beginning
 
 FORMAT = 1
@@ -35,16 +37,22 @@ def save_beginning(beginning: Beginning, path: Path, sha256: str) -> None:
         "ends": list(beginning.ends),
         "prompt_bars": beginning.prompt_bars,
         "setting": dict(beginning.setting),
+        "variation": beginning.variation,
     }
     tokens = torch.tensor(beginning.tokens, dtype=torch.int32)
     beginning.state.save(path, {"tokens": tokens}, {"piece": json.dumps(about)})
 
 
-def load_beginning(path: Path | str, sha256: str) -> Beginning:
+def load_beginning(path: Path | str, sha256: str, dialect: Dialect) -> Beginning:
     """Read what `save_beginning` wrote.
 
+    Args:
+        path: The file.
+        sha256: Of the weights of the model that is to go on.
+        dialect: Its token language.
+
     Raises:
-        UserError: There is no such file, it is something else, or it belongs to another model.
+        UserError: There is no such file, it is something else or damaged, or it belongs to another model.
     """
     state = State.load(path)
     try:
@@ -59,11 +67,38 @@ def load_beginning(path: Path | str, sha256: str) -> Beginning:
             tuple(float(share) for share in about["pressure"]),
             int(about["prompt_bars"]),
             dict(about["setting"]),
+            int(about["variation"]),
         )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"from_state={path}: not the state of a piece, or a damaged one ({error})") from None
+    try:
+        _check(beginning, dialect)
+    except ValueError as error:
+        raise UserError(f"from_state={path}: a damaged state ({error})") from None
     if about.get("format") != FORMAT:
         raise UserError(f"from_state={path}: not the state of a piece of format {FORMAT}")
     if about.get("model") != sha256:
         raise UserError(f"from_state={path}: belongs to another model; give the one that wrote the piece")
     return beginning
+
+
+def _check(beginning: Beginning, dialect: Dialect) -> None:
+    """See that what a file says fits together.
+
+    Raises:
+        ValueError: It does not.
+    """
+    size = len(dialect.language.vocabulary)
+    if not beginning.tokens or not all(0 <= token < size for token in beginning.tokens):
+        raise ValueError("its tokens are not those of the model")
+    if dialect.language.grammar.errors(beginning.tokens, complete=False)[:1] and beginning.tokens[0] != dialect.first:
+        raise ValueError("its tokens do not begin a piece")
+    complete = dialect.complete_bars(beginning.tokens)
+    bars = int(complete[-1])
+    ends = tuple((np.searchsorted(complete, np.arange(1, bars + 1)) + 1).tolist())
+    sums = [*beginning.likelihood, *beginning.pressure]
+    if beginning.ends != ends or len(sums) != 2 * bars or not 0 <= beginning.prompt_bars <= max(bars, 1) + 1:
+        raise ValueError("its bars do not fit its tokens")
+    layers = [number for layer in beginning.state.layers for number in (layer.memory, layer.log_scale)]
+    if not np.isfinite(sums).all() or not all(bool(torch.isfinite(number).all()) for number in layers[::2]):
+        raise ValueError("it holds numbers that are not finite")

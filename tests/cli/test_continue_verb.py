@@ -16,8 +16,7 @@ from musicgen.cli.compose import compose as compose_config
 from musicgen.data.groove_corpus import GrooveCorpus
 from musicgen.midi import read_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.sampling.continuation import names, read_prompts
-from musicgen.sampling.groove_dialect import GrooveDialect
+from musicgen.sampling.continuation import choose_songs, read_prompts
 from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
@@ -61,25 +60,30 @@ def test_prompts_are_continued_and_everything_has_the_name_of_its_style(run: Run
     assert (status, complaint) == (0, "")
     assert "4 of 4 continuations" in printed
     corpus = GrooveCorpus.open(desk / "corpus")
-    songs = corpus.songs("test")[:2]
-    for song, name in zip(songs, names(songs), strict=True):
+    songs = choose_songs(corpus, "test", 2)
+    assert len({(song.family, song.style) for song in songs.values()}) == len(songs)
+    for name, song in songs.items():
         whole = read_midi(tmp_path / "out" / "references" / f"{name}.mid")
         prompt = read_midi(tmp_path / "out" / "prompts" / f"{name}.mid")
         assert len(whole.notes) == len(corpus.trio(song))
-        assert prompt.notes["start"].max() < 2 * 4 * prompt.ticks_per_beat
+        end = 2 * 4 * prompt.ticks_per_beat
+        expected = whole.notes[whole.notes["start"] < end].copy()
+        expected["end"] = expected["end"].clip(max=end)  # what sounds at the bar line ends there
+        assert np.array_equal(prompt.notes, expected)
         seen = []
         for number in range(2):
-            piece = read_midi(tmp_path / "out" / "pieces" / f"{name}.{number}.mid")
-            written = read_midi(tmp_path / "out" / "continuations" / f"{name}.{number}.mid")
+            piece = read_midi(tmp_path / "out" / "pieces" / f"{name}/{number}.mid")
+            written = read_midi(tmp_path / "out" / "continuations" / f"{name}/{number}.mid")
             bar = 4 * piece.ticks_per_beat
             assert piece.end == 4 * bar  # exactly as long as was asked for
             given = piece.notes[piece.notes["start"] < 2 * bar]
-            assert np.array_equal(given[["start", "pitch", "velocity"]], prompt.notes[["start", "pitch", "velocity"]])
+            assert np.array_equal(given["start"] * prompt.ticks_per_beat, prompt.notes["start"] * piece.ticks_per_beat)
+            assert np.array_equal(given[["pitch", "track"]], prompt.notes[["pitch", "track"]])
             later = piece.notes[piece.notes["start"] >= 2 * bar]
             assert np.array_equal(later["start"] - 2 * bar, written.notes["start"])  # whole bars: the phase is kept
             assert [track.program for track in piece.tracks] == [track.program for track in whole.tracks]
             assert piece.tempos["bpm"][0] == pytest.approx(song.tempo, rel=1e-4)
-            record = json.loads((tmp_path / "out" / "pieces" / f"{name}.{number}.json").read_text())
+            record = json.loads((tmp_path / "out" / "pieces" / f"{name}/{number}.json").read_text())
             assert Groove().grammar.errors(record["tokens"]) == []
             seen.append(record["tokens"])
         assert seen[0] != seen[1]
@@ -91,22 +95,23 @@ def test_what_it_writes_can_be_scored(run: Run, tmp_path: Path) -> None:
     words = [f"reference={out}/references", f"generated={out}/continuations", f"out={tmp_path}/scores"]
     assert command.main(["evaluate", "style", *words]) == 0
     scores = json.loads((tmp_path / "scores" / "style.json").read_text())
+    assert len(list((out / "continuations").rglob("*.mid"))) == 4
     assert "similarity" in json.dumps(scores)
 
 
 def test_a_prompt_that_cannot_be_gone_on_from_is_a_line_and_the_others_are_continued(
     run: Run, desk: Path, tmp_path: Path
 ) -> None:
-    dialect, corpus = GrooveDialect(), GrooveCorpus.open(desk / "corpus")
-    songs = corpus.songs("train")[:4]
-    sizes = [len(prompt.tokens) for prompt in read_prompts(corpus, songs, dialect, 2).values()]
+    corpus = GrooveCorpus.open(desk / "corpus")
+    songs = choose_songs(corpus, "train", 4)
+    sizes = [len(prompt.tokens) for prompt in read_prompts(corpus, songs, 2).values()]
     limit = sorted(sizes)[1] + 1
     status, printed, complaint = run("styles=4", "split=train", "continuations=1", f"tokens={limit}", "picture=false")
     assert status == 0
     refused = sum(size >= limit for size in sizes)
     assert f"{4 - refused} of {4 - refused} continuations" in printed
     assert complaint.count("not continued (tokens=") == refused > 0
-    assert len(list((tmp_path / "out" / "references").iterdir())) == 4 - refused
+    assert len(list((tmp_path / "out" / "references").rglob("*.mid"))) == 4 - refused
 
 
 def test_a_piece_is_the_same_whatever_it_is_written_along_with(run: Run, tmp_path: Path) -> None:
@@ -114,7 +119,7 @@ def test_a_piece_is_the_same_whatever_it_is_written_along_with(run: Run, tmp_pat
     for number, batch in enumerate((1, 16)):
         out = tmp_path / str(number)
         assert run("styles=2", "continuations=2", "bars=4", "picture=false", f"batch={batch}", f"out={out}")[0] == 0
-        pieces.append({path.name: path.read_bytes() for path in (out / "pieces").glob("*.mid")})
+        pieces.append({str(path.relative_to(out)): path.read_bytes() for path in (out / "pieces").rglob("*.mid")})
     assert pieces[0] == pieces[1]
 
 
@@ -127,6 +132,8 @@ def test_a_piece_is_the_same_whatever_it_is_written_along_with(run: Run, tmp_pat
         (["split=tests"], "split=tests"),
         (["styles=0"], "styles=0: takes 1 or more"),
         (["bars=2"], "no longer than the prompt"),
+        (["tokens=0"], "tokens=0: takes a number above 0"),
+        (["tokens=9", "grammar=false"], "no longer than what is given"),
         (["bars=4", "tokens=9"], "bars=4 and tokens=9"),
         (["stiles=2"], "did you mean 'styles'?"),
     ],

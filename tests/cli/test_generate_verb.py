@@ -100,13 +100,36 @@ def test_the_same_call_gives_the_same_bytes_and_overwrites_when_told(run: Run, t
     }
 
 
-def test_a_folder_with_other_things_is_not_thrown_away(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", ["thesis.docx", "piece_x.mid/precious.txt", "piece_0.mid/precious.txt", "piece_mine.mid", "index.html"]
+)
+def test_a_folder_with_other_things_is_not_thrown_away(path: str, run: Run, tmp_path: Path) -> None:
+    treasure = tmp_path / "out" / path
+    treasure.parent.mkdir(parents=True)
+    treasure.write_text("years of work")
+    status, _, complaint = run("overwrite=true", "n=1", "bars=1")
+    assert (status, complaint.count("\n")) == (2, 1)
+    assert path.partition("/")[0] in complaint
+    assert treasure.read_text() == "years of work"
+
+
+def test_what_is_read_is_not_thrown_away(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.docx").write_text("years of work")
-    status, _, complaint = run("overwrite=true")
+    write_midi(compose(0, 2), tmp_path / "out" / "piece_0.mid")
+    status, _, complaint = run(f"prompt={tmp_path}/out/piece_0.mid", "bars=4", "overwrite=true")
     assert status == 2
-    assert "thesis.docx" in complaint
-    assert contents(tmp_path / "out") == {"thesis.docx": b"years of work"}
+    assert "is in the folder that is to be overwritten" in complaint
+    assert (tmp_path / "out" / "piece_0.mid").exists()
+
+
+def test_a_folder_may_be_a_link_or_where_we_are(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path / "real")
+    for out, more in (("link", []), (".", ["overwrite=true"])):
+        folder = out if out == "." else tmp_path / out
+        assert run(f"out={folder}", "n=1", "bars=1", "picture=false", *more)[0] == 0
+        assert sorted(contents(tmp_path / "real")) == ["index.html", "piece_0.json", "piece_0.mid"]
 
 
 def test_a_continuation_has_its_prompt_and_marks_where_it_ends(run: Run, tmp_path: Path) -> None:
@@ -133,10 +156,19 @@ def test_variations_and_states_have_names_that_say_what_they_are(run: Run, tmp_p
         *(f"piece_0_variation_0_bar_000{bar}.state" for bar in (1, 2, 3)),
         *(f"piece_0_variation_1_bar_000{bar}.state" for bar in (2, 3)),
     ]
-    whole = json.loads((tmp_path / "out" / "piece_0_variation_0.json").read_text())
-    state = tmp_path / "out" / states[0]
-    assert run("n=1", "bars=3", f"from_state={state}", f"out={tmp_path}/on", "picture=false")[0] == 0
-    assert json.loads((tmp_path / "on" / "piece_0.json").read_text())["tokens"] == whole["tokens"]
+    for variation, state in ((0, states[0]), (1, states[3])):
+        whole = json.loads((tmp_path / "out" / f"piece_0_variation_{variation}.json").read_text())
+        arguments = ("n=1", "bars=3", f"from_state={tmp_path / 'out' / state}", f"out={tmp_path / str(variation)}")
+        assert run(*arguments, "picture=false")[0] == 0
+        assert json.loads((tmp_path / str(variation) / "piece_0.json").read_text())["tokens"] == whole["tokens"]
+
+
+def test_a_fork_that_is_never_reached_is_said(run: Run, tmp_path: Path) -> None:
+    status, printed, complaint = run("n=1", "tokens=30", "fork_at=50", "variations=3", "picture=false")
+    assert status == 0
+    assert "1 of 3 pieces" in printed
+    assert "ended before fork_at=50" in complaint
+    assert "ended before fork_at=50" in (tmp_path / "out" / "index.html").read_text("utf-8")
 
 
 def test_free_sampling_reports_its_mistakes(run: Run, tmp_path: Path) -> None:
@@ -157,6 +189,7 @@ def test_free_sampling_reports_its_mistakes(run: Run, tmp_path: Path) -> None:
         (["temperature=-1"], "temperature=-1"),
         (["temperature=hot"], "temperature=hot: takes a number"),
         (["n=0"], "n=0: takes 1 or more"),
+        (["threads=3000000000"], "threads=3000000000: takes 1 to 1024"),
         (["prompt=nowhere.mid"], "nowhere.mid"),
         (["from_state=nowhere.state"], "nowhere.state"),
         (["promt=x.mid"], "did you mean 'prompt'?"),
@@ -193,7 +226,7 @@ def start(bundle: Path, *arguments: object) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whatever_stops_it_what_is_there_is_complete(how: signal.Signals, bundle: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = start(bundle, f"out={out}", "n=1000", "bars=6", "batch=1", "picture=false", "states=last")
@@ -209,7 +242,7 @@ def test_whatever_stops_it_what_is_there_is_complete(how: signal.Signals, bundle
         read_midi(out / f"{name}.mid")
         assert json.loads((out / f"{name}.json").read_text())["bars"] == 6
     assert not list(out.glob(".*"))
-    if how == signal.SIGINT:
+    if how != signal.SIGKILL:
         assert process.returncode == 130
         assert complaint.decode().endswith("musicgen: interrupted\n")
         assert f"{len(pieces)} of 1000 pieces" in printed.decode()

@@ -152,6 +152,17 @@ def test_decoding_as_tokens_come_is_decoding_the_whole(seed: int, cuts: list[int
     assert np.array_equal(np.concatenate([part.tempos for part in parts]), whole.tempos)
 
 
+def test_a_piece_that_is_long_enough_ends_whatever_the_player_likes() -> None:
+    for favourite in ("Shift_2_0", "NoteOn_2_40", "Shift_0_1"):
+        guide, tokens = DIALECT.guide(parse_constraints(tokens=40), [LANGUAGE.begin], 0, {}), [LANGUAGE.begin]
+        while not guide.is_complete:
+            mask = guide.mask()
+            liked = VOCABULARY[favourite]
+            tokens.append(liked if mask[liked] else int(np.flatnonzero(mask)[0]))
+            guide.advance(tokens[-1])
+            assert len(tokens) < 100, favourite  # as many notes as there are tokens may have to end
+
+
 def test_what_sounds_at_the_end_of_a_prompt_goes_on_and_nothing_new_comes_before() -> None:
     score = Score(
         480, make_notes([0, 480], [4000, 900], [40, 60], 80, [0, 2]), (Track("B", 33), Track("D", 0, True), Track("P"))
@@ -182,6 +193,8 @@ def test_what_sounds_at_the_end_of_a_prompt_goes_on_and_nothing_new_comes_before
         ({"tracks": "piano"}, "tracks=piano: this model plays bass, drums, other"),
         ({"seconds": 0.001}, "too short for a note"),
         ({"key": "C", "pitches": "61-61"}, "no pitch is in both"),
+        ({"tempo": 1}, "tempo=1: takes 10 to 500"),
+        ({"tempo": "100-1000"}, "tempo=100-1000: takes 10 to 500"),
     ],
 )
 def test_a_contradiction_is_a_sentence(request_: dict[str, Any], words: str) -> None:

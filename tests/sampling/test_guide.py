@@ -20,13 +20,15 @@ LANGUAGE, DIALECT = Remi(), RemiDialect()
 VOCABULARY = LANGUAGE.vocabulary
 
 
-def make_guide(constraints: Constraints, tokens: Sequence[int]) -> Guide:
-    return DIALECT.guide(constraints, tokens, 0, {})
+def make_guide(constraints: Constraints, tokens: Sequence[int], prompt_bars: int = 0) -> Guide:
+    return DIALECT.guide(constraints, tokens, prompt_bars, {})
 
 
-def improvise(constraints: Constraints, generator: np.random.Generator, begun: list[int]) -> list[int]:
+def improvise(
+    constraints: Constraints, generator: np.random.Generator, begun: list[int], prompt_bars: int = 0
+) -> list[int]:
     """A piece by a player with odd habits: some families and some tokens are taken far more often than others."""
-    guide, tokens = make_guide(constraints, begun), list(begun)
+    guide, tokens = make_guide(constraints, begun, prompt_bars), list(begun)
     habits = np.exp(generator.normal(size=len(VOCABULARY)) * generator.choice([0, 1, 3]))
     for ids in VOCABULARY.ids.values():
         habits[ids.start : ids.stop] *= np.exp(2 * generator.normal())
@@ -44,10 +46,10 @@ def check(request: dict[str, Any], seed: int, begun: list[int], prompt_bars: int
     """Improvise under a request and see that it is kept; False if it was refused."""
     try:
         constraints = parse_constraints(**request)
-        make_guide(constraints, begun)
+        make_guide(constraints, begun, prompt_bars)
     except UserError:
         return False
-    tokens = improvise(constraints, np.random.default_rng(seed), begun)
+    tokens = improvise(constraints, np.random.default_rng(seed), begun, prompt_bars)
     bars = len(LANGUAGE.bar_starts(np.array(tokens))) - 1
     assert not LANGUAGE.grammar.errors(tokens), request
     assert broken(constraints, DIALECT.rendering(constraints, {}).decode(tokens), bars, prompt_bars) == [], request
@@ -102,16 +104,20 @@ def test_a_real_piece_is_admitted_under_the_constraints_that_it_keeps() -> None:
 
 def test_free_sampling_masks_nothing_but_padding_and_stops_where_it_is_told() -> None:
     bar, end = VOCABULARY["Bar"], LANGUAGE.end
-    for request, tokens, complete in (
-        ({"bars": 2}, [bar, bar], False),
-        ({"bars": 2}, [bar, bar, bar], True),
-        ({"tokens": 3}, [bar, 9, 9], True),
-        ({"tokens": 9}, [bar, end], True),
+    for request, tokens in (
+        ({"bars": 2}, [bar, 9, bar, bar]),
+        ({"tokens": 4}, [bar, 9, 9, 9]),
+        ({"tokens": 9}, [bar, 9, end]),
     ):
-        guide = make_guide(parse_constraints(grammar=False, **request), tokens)
-        assert guide.is_complete == complete
-        assert guide.mask().sum() == len(VOCABULARY) - 1
-        assert not guide.mask()[LANGUAGE.pad]
+        guide = make_guide(parse_constraints(grammar=False, **request), tokens[:1])
+        for token in tokens[1:]:
+            assert not guide.is_complete
+            assert guide.mask().sum() == len(VOCABULARY) - 1
+            assert not guide.mask()[LANGUAGE.pad]
+            guide.advance(token)
+        assert guide.is_complete
+        with pytest.raises(UserError, match="no longer than what is given"):
+            make_guide(parse_constraints(grammar=False, **request), tokens)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
 from musicgen.midi import write_midi
+from musicgen.midi.chord import Chord
 from musicgen.sampling import Composer, Request, Session
 from musicgen.sampling.piece import Piece
 from musicgen.sampling.sampler import Take
@@ -61,6 +63,7 @@ def test_the_log_likelihood_of_bars_is_that_of_the_parallel_model(trained: Compo
 def test_tokens_and_bars_stream_as_they_come(trained: Composer) -> None:
     whole = trained.generate(bars=3, seed=4)
     assert (2, *trained.stream(bars=3, seed=4)) == whole.tokens
+    assert len(list(trained.stream_bars(bars=4, prompt=compose(3, 4), prompt_bars=2))) == 2
     bars = list(trained.stream_bars(bars=3, seed=4))
     assert len(bars) == 3
     assert np.array_equal(np.sort(np.concatenate([bar.notes for bar in bars])), np.sort(whole.score.notes))
@@ -79,6 +82,19 @@ def test_variations_share_what_comes_before_the_fork_and_no_more(trained: Compos
         assert len({forked[seed, v].tokens[: shared + 1] for v in range(4)}) == 1
         assert len({forked[seed, v].tokens for v in range(4)}) == 4
         assert all(forked[seed, v].bars == 5 for v in range(4))
+
+
+def test_variations_and_pieces_taken_up_again_keep_the_chord_loop(trained: Composer, tmp_path: Path) -> None:
+    request = {"bars": 6, "chords": "C Am F G", "prompt": compose(3, 4), "prompt_bars": 1}
+    forked = pieces_of(trained, 1, 16, fork_at=3, variations=2, **request)
+    loop = [Chord.from_chart(name) for name in ("C", "Am", "F", "G", "C")]
+    for piece in forked.values():
+        marks = {mark.tick // 1920: mark.chord for mark in piece.score.chords if mark.tick >= 1920}
+        assert [marks[bar] for bar in range(1, 6)] == loop
+    (take,) = finished(Session(trained, Request(**request)), keep=True)  # type: ignore[arg-type]
+    save_beginning(take.beginning(3), tmp_path / "state", trained.sha256)
+    again = trained.generate(bars=6, chords="C Am F G", from_state=tmp_path / "state")
+    assert again.tokens == tuple(take.tokens)
 
 
 def test_a_fork_right_after_a_prompt(trained: Composer) -> None:
@@ -167,4 +183,44 @@ def test_requests_that_cannot_be_are_sentences(trained: Composer, untrained: Com
         assert words in str(error.value), request
     with pytest.raises(UserError, match="another model"):
         untrained.generate(from_state=state)
-    load_beginning(state, trained.sha256)
+    load_beginning(state, trained.sha256, trained.dialect)
+
+
+def test_a_state_whose_contents_do_not_fit_is_refused(trained: Composer, tmp_path: Path) -> None:
+    (take,) = finished(Session(trained, Request(bars=3)))
+    good, path = take.beginning(3), tmp_path / "bad.state"
+    layers = good.state.layers
+    nan = replace(layers[0], memory=layers[0].memory * float("nan"))
+    for bad in (
+        replace(good, tokens=(2, 9999)),
+        replace(good, tokens=()),
+        replace(good, ends=(1, 2, 3)),
+        replace(good, likelihood=()),
+        replace(good, pressure=(0.0,)),
+        replace(good, prompt_bars=-3),
+        replace(good, state=replace(good.state, layers=(nan, *layers[1:]))),
+    ):
+        save_beginning(bad, path, trained.sha256)
+        with pytest.raises(UserError, match="damaged") as error:
+            trained.generate(bars=5, from_state=path)
+        assert "bad.state" in str(error.value)
+
+
+def test_the_noise_of_a_state_is_kept(trained: Composer, tmp_path: Path) -> None:
+    (take,) = finished(Session(trained, Request(bars=4, draw=7)), keep=True)
+    save_beginning(take.beginning(2), tmp_path / "state", trained.sha256)
+    assert trained.generate(bars=4, from_state=tmp_path / "state").tokens == tuple(take.tokens)
+    with pytest.raises(UserError, match="has draw=7"):
+        trained.generate(bars=4, from_state=tmp_path / "state", draw=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("bars", 1.5), ("bars", "1"), ("seed", 1.5), ("top_k", 2.5), ("temperature", "1"), ("seed", True)],
+)
+def test_values_of_the_wrong_kind_are_refused_at_once(trained: Composer, key: str, value: object) -> None:
+    for call in (trained.stream, trained.stream_bars, lambda **request: trained.generate_many(1, **request)):
+        with pytest.raises(UserError, match=f"^{key}="):
+            call(**{key: value})
+    with pytest.raises(UserError, match="n=0: takes"):
+        trained.generate_many(0)
