@@ -28,8 +28,9 @@ Turns a folder of MIDI files into a training corpus: tokens.npy, index.jsonl (a 
 if it was left out), tokenizer.json and a picture. POP909 and Pop1K7 are recognised; in any other folder every MIDI
 file is a song. Files that are not in 4/4, have no notes or are broken are reported and left out.
 
-Accompaniments become a corpus of grooves, with notes.npy. Groove2Groove and folders of FAMILY/STYLE.a.mid are
-recognised; source=groove takes any folder of MIDI files for one, each of its folders for a family of styles.
+Accompaniments become a corpus of grooves, with notes.npy. Groove2Groove, folders of which most files are called
+FAMILY/STYLE.a.mid, and those with an index.tsv are recognised; source=groove takes any folder of MIDI files for one,
+each of its folders for a family of styles.
 
 keys:
   input=DIR      folder of MIDI files
@@ -171,6 +172,9 @@ def _plan_grooves(config: PrepareConfig) -> Callable[[], AnyCorpus] | None:
         lists = read_lists(config.splits, paths)
     results = _progress(read_files(source, paths, layout, kin, min(_workers(config), len(paths))), len(paths))
     about = {"source": "groove", "layout": layout, "given_splits": lists is not None}
+    unlisted = [path for path, known in kin.items() if not known.is_listed]
+    if unlisted:
+        about["unlisted"] = unlisted
     return partial(gather_grooves, results, config.seed, lists, about)
 
 

@@ -15,20 +15,26 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from musicgen.data.corpus import map_array, read_index, read_manifest
-from musicgen.data.groove_table import Instrument
+from musicgen.data.groove_table import BAR, Instrument
+from musicgen.data.split import SPLITS
 from musicgen.errors import UserError
+from musicgen.midi.parts import Part
 from musicgen.midi.score import DEFAULT_BPM, NOTE, Notes
 from musicgen.tokens import Tokens
 from musicgen.tokens.groove import Groove
+from musicgen.tokens.groove_quantise import PITCHES
 from musicgen.tokens.tokenizer import load_tokenizer
 
 NOTES = "notes.npy"
 IN_DOMAIN = ("ival", "itest")
+TEMPOS = (10.0, 1000.0)
+"""The slowest and the fastest."""
+PARTS: tuple[Part, ...] = get_args(Part)
 PLACES = {"bass": 0, "drums": 1}
 """Tracks of a trio; 2 is whatever joins them."""
 
@@ -77,10 +83,26 @@ class GrooveSong:
         """
         fields = json.loads(line)
         song = cls(**{**fields, "tracks": tuple(Instrument(**track) for track in fields["tracks"])})
-        numbers_fit = all(type(number) is int and number >= 0 for number in (song.offset, song.notes, song.bars))
-        if not numbers_fit or not all(isinstance(text, str) for text in (song.path, song.family, song.style)):
+        if not song.is_sound():
             raise ValueError(line)
         return song
+
+    def is_sound(self) -> bool:
+        """Whether every field holds what it can hold."""
+        numbers = (number for track in self.tracks for number in (track.notes, track.program))
+        counts = (self.offset, self.notes, self.bars, self.counted, *numbers)
+        texts = (self.path, self.family, self.style, *(track.name for track in self.tracks))
+        hashes = (self.sha256, self.dropped)
+        return (
+            all(type(count) is int and count >= 0 for count in counts)
+            and all(isinstance(text, str) for text in texts)
+            and all(text is None or isinstance(text, str) for text in hashes)
+            and all(track.part in PARTS and track.program < 128 for track in self.tracks)
+            and all(type(number) in (int, float) for number in (self.tempo, self.seconds))
+            and TEMPOS[0] <= self.tempo <= TEMPOS[1]
+            and (self.split is None or (self.split in (*SPLITS, *IN_DOMAIN) and self.bars > 0 < self.notes))
+            and (self.split is None or self.notes == sum(track.notes for track in self.tracks))
+        )
 
     def to_json(self) -> str:
         """The line, in ASCII."""
@@ -144,7 +166,9 @@ class GrooveCorpus:
 
     @classmethod
     def open(cls, folder: Path | str) -> GrooveCorpus:
-        """A prepared corpus of grooves; hashes and notes are checked by `musicgen.data.verify`.
+        """A prepared corpus of grooves.
+
+        The index and the ranges of all columns are checked here; hashes, and each note, by `musicgen.data.verify`.
 
         Raises:
             UserError: It is not one, or not whole.
@@ -158,6 +182,21 @@ class GrooveCorpus:
             raise UserError(f"{folder}: a corpus in the language {language.name!r}, not in {Groove.name!r}")
         corpus = cls(notes, index, language, about)
         ends = [song.offset + song.notes for song in corpus.songs()]
-        if notes.dtype != NOTE or notes.ndim != 1 or max(ends, default=0) != len(notes):
+        is_table = notes.dtype == NOTE and notes.ndim == 1 and max(ends, default=0) == len(notes)
+        if not is_table or not _in_range(notes, corpus.songs()):
             raise UserError(f"{folder / NOTES}: not the notes that the index speaks of; prepare it again")
         return corpus
+
+
+def _in_range(notes: Notes, songs: tuple[GrooveSong, ...]) -> bool:
+    """Whether no column has a number that no note of any of these grooves can have."""
+    if not songs:
+        return True
+    ends = {
+        "start": (0, BAR * max(song.bars for song in songs) - 1),
+        "pitch": (0, PITCHES - 1),
+        "velocity": (1, 127),
+        "track": (0, max(len(song.tracks) for song in songs) - 1),
+    }
+    fits = all(low <= notes[name].min() and notes[name].max() <= high for name, (low, high) in ends.items())
+    return fits and bool((notes["end"] > notes["start"]).all())

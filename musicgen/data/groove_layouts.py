@@ -34,15 +34,20 @@ class Kin(NamedTuple):
         family: The styles that must stay together.
         style: Of the accompaniment.
         split: Where somebody put it; None if nobody did.
+        is_listed: Whether the index, if there is one, has a line for it.
     """
 
     family: str
     style: str
     split: str | None = None
+    is_listed: bool = True
 
 
 def find_grooves(folder: Path, layout: str) -> tuple[str, list[str]] | None:
     """The layout of a folder and its accompaniments, as relative paths in order; None if it is not of the layout.
+
+    A folder has styles if an `index.tsv` in it names some of its files, or if more than half of them are called
+    `FAMILY/STYLE.a.mid` or `.b.mid`; any other file is then a style of its own, in the family of its folder.
 
     Args:
         folder: Where to look.
@@ -57,9 +62,17 @@ def find_grooves(folder: Path, layout: str) -> tuple[str, list[str]] | None:
     fixed = [path for path in paths if (folder / path).resolve().parts[-3:-1] == ("train", "fixed")]
     if layout in ("auto", GROOVE2GROOVE) and any(map(_SONG_OF_STYLE.fullmatch, fixed)):
         return GROOVE2GROOVE, fixed
-    if layout in ("auto", STYLES) and paths and all(map(_STYLE_TWICE.fullmatch, paths)):
+    twice = sum(_STYLE_TWICE.fullmatch(path) is not None for path in paths)
+    if layout in ("auto", STYLES) and paths and (2 * twice > len(paths) or _has_index(folder, paths)):
         return STYLES, paths
     return (FOLDER, paths) if layout == FOLDER and paths else None
+
+
+def _has_index(folder: Path, paths: list[str]) -> bool:
+    try:
+        return (folder / INDEX).is_file() and not read_index(folder / INDEX).keys().isdisjoint(paths)
+    except UserError:  # it may be about something else altogether
+        return False
 
 
 def find_kin(folder: Path, paths: list[str], layout: str) -> dict[str, Kin]:
@@ -70,19 +83,30 @@ def find_kin(folder: Path, paths: list[str], layout: str) -> dict[str, Kin]:
     and the split of each file.
 
     Raises:
-        UserError: The index is not one.
+        UserError: The index is not one, or not one of these files.
     """
-    known = read_index(folder / INDEX) if layout != GROOVE2GROOVE and (folder / INDEX).is_file() else {}
-    return {path: _kin(path, layout, known.get(path, {})) for path in paths}
+    if layout == GROOVE2GROOVE or not (folder / INDEX).is_file():
+        return {path: _kin(path, layout, {}) for path in paths}
+    known = read_index(folder / INDEX)
+    if not known:
+        raise UserError(f"{folder / INDEX}: has no lines; write one for each file, or remove it")
+    if known.keys().isdisjoint(paths):
+        raise UserError(
+            f"{folder / INDEX}: names none of the MIDI files beside it (line 2: {next(iter(known))!r}); "
+            f"write paths relative to {folder}"
+        )
+    return {path: _kin(path, layout, known.get(path)) for path in paths}
 
 
-def _kin(path: str, layout: str, known: dict[str, str]) -> Kin:
+def _kin(path: str, layout: str, known: dict[str, str] | None) -> Kin:
     if layout == GROOVE2GROOVE:
         style = Path(path).stem.rpartition(".")[2]
         return Kin(re.sub(r"_[ab]$", "", style), style)
     parent, _, name = path.rpartition("/")
     stem = re.sub(r"\.[ab]$", "", name.rpartition(".")[0])
     style = f"{parent}/{stem}" if parent else stem
+    if known is None:
+        return Kin(parent or style, style, is_listed=False)
     return Kin(known.get("cluster") or parent or style, style, known.get("split") or None)
 
 

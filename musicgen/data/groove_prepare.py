@@ -7,7 +7,7 @@ here, of styles in the order of their paths, so that the corpus is the same, byt
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musicgen.data.corpus import FORMAT, write_files
-from musicgen.data.groove_corpus import IN_DOMAIN, NOTES, GrooveCorpus, GrooveSong
+from musicgen.data.groove_corpus import IN_DOMAIN, NOTES, TEMPOS, GrooveCorpus, GrooveSong
+from musicgen.data.groove_kin import check_kin, join_kin
 from musicgen.data.groove_layouts import COUNT_IN, Kin, known_parts
 from musicgen.data.groove_table import make_table
 from musicgen.data.prepare import SECONDS, hash_source
@@ -59,7 +60,7 @@ def read_groove(
         bars=table.bars,
         counted=table.counted,
         seconds=round(score.duration, 3),
-        tempo=round(float(begun[-1]), 3) if len(begun) else DEFAULT_BPM,
+        tempo=round(float(begun[-1].clip(*TEMPOS)), 3) if len(begun) else DEFAULT_BPM,
         tracks=table.instruments,
     )
     return Read(record, table.notes)
@@ -88,8 +89,8 @@ def read_files(
     for path, result in zip(paths, guarded_map(read_file, calls, workers, SECONDS), strict=True):
         if isinstance(result, UserError):
             reason = str(result).replace(f"{folder}/", "").removeprefix(f"{path}: ")
-            family, style, _ = kin[path]
-            yield GrooveSong(path, hash_source(folder / path), family, style, dropped=reason)
+            known = kin[path]
+            yield GrooveSong(path, hash_source(folder / path), known.family, known.style, dropped=reason)
         else:
             yield result
 
@@ -122,12 +123,12 @@ def gather_grooves(
         about: What the corpus is to say of itself.
 
     Raises:
-        UserError: The lists have a family in two splits.
+        UserError: The lists have kin in two splits.
     """
     results = list(results)
     records = [result.record for result in results if isinstance(result, Read)]
     splits = _drawn(records, seed) if lists is None else {song.path: lists.get(song.path) for song in records}
-    check_families([replace(song, split=splits[song.path]) for song in records])
+    check_kin([replace(song, split=splits[song.path]) for song in records])
     splits |= _in_domain([song for song in records if splits[song.path] == "train"], seed)
     index, kept, offset = [], [], 0
     for result in results:
@@ -146,33 +147,15 @@ def gather_grooves(
     return GrooveCorpus(table, tuple(index), Groove(), {"format": FORMAT, "seed": seed, **about})
 
 
-def check_families(songs: Iterable[GrooveSong]) -> None:
-    """See that no family is in two of training, validation and test.
-
-    Raises:
-        UserError: One is.
-    """
-    homes: dict[str, GrooveSong] = {}
-    for song in songs:
-        split = "train" if song.split in IN_DOMAIN else song.split
-        if split is None:
-            continue
-        first = homes.setdefault(song.family, replace(song, split=split))
-        if first.split != split:
-            raise UserError(
-                f"{song.path} ({song.split}): of the family {song.family}, like {first.path} ({first.split})"
-            )
-
-
 def _drawn(songs: Sequence[GrooveSong], seed: int) -> dict[str, str | None]:
-    """The split of each file: families are drawn, and styles counted."""
+    """The split of each file: all kin are drawn together, and styles counted."""
     styles = sorted({(song.family, song.style) for song in songs})
-    families = {family: number for number, (family, _) in reversed(list(enumerate(styles)))}
+    kin = {(song.family, song.style): group for song, group in zip(songs, join_kin(songs), strict=True)}
     hashes: dict[tuple[str, str], str] = {}
     for song in songs:
         style = (song.family, song.style)
         hashes[style] = min(hashes.get(style, "g"), str(song.sha256))  # a letter after those of any hash
-    groups = [families[family] for family, _ in styles]
+    groups = [kin[style] for style in styles]
     held_out = max(1, min(int(HELD_OUT * len(styles)), MOST_HELD_OUT))
     drawn = draw_splits([hashes[style] for style in styles], groups, seed, held_out)
     by_style = dict(zip(styles, drawn, strict=True))
@@ -180,12 +163,17 @@ def _drawn(songs: Sequence[GrooveSong], seed: int) -> dict[str, str | None]:
 
 
 def _in_domain(songs: Sequence[GrooveSong], seed: int) -> dict[str, str | None]:
-    """Files that are kept from training, of styles that are not: the last file of some styles that have several."""
+    """Files that are kept from training, of styles that are not: the last file of some styles that have several.
+
+    Files of which there are copies are none of them: the copies are trained on.
+    """
     files: dict[tuple[str, str], list[str]] = defaultdict(list)
+    copies = Counter(song.sha256 for song in songs)
+    unique = {song.path for song in songs if copies[song.sha256] == 1}
     for song in songs:
         files[song.family, song.style].append(song.path)
     queue = sorted(
-        (style for style in files if len(files[style]) > 1),
+        (style for style in files if len(files[style]) > 1 and max(files[style]) in unique),
         key=lambda style: hashlib.blake2b("/".join([str(seed), *style]).encode("utf-8", "surrogateescape")).digest(),
     )
     count = min(int(HELD_OUT * len(files)), MOST_HELD_OUT, len(queue) // len(IN_DOMAIN))

@@ -20,6 +20,8 @@ def summarise_grooves(corpus: GrooveCorpus) -> str:
     """Files, accompaniments kept and why others were not, styles and families in each split, notes."""
     songs = corpus.songs()
     lines = drop_lines(corpus.index, len(songs), corpus.about)
+    if unlisted := corpus.about.get("unlisted"):
+        lines.append(f"  {len(unlisted):,} files have no line in index.tsv, {unlisted[0]} the first of them")
     for split in (*SPLITS, *IN_DOMAIN):
         chosen = corpus.songs(split)
         styles, families = len({song.style for song in chosen}), len({song.family for song in chosen})

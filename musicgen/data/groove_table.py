@@ -54,7 +54,8 @@ class Table(NamedTuple):
 def make_table(score: Score, counted: int | None = None, played: list[Part] | None = None) -> Table:
     """The table of a piece.
 
-    Basses are one instrument, drums are one, and so are others of the same name. Notes begin and end on ticks and
+    Basses are one instrument, drums are one, and so are others of the same name
+    and program. Notes begin and end on ticks and
     last at least one; twins are merged; a note ends where its pitch is struck again. Bars before the first note, and
     a count-in, are left out.
 
@@ -99,15 +100,16 @@ def make_table(score: Score, counted: int | None = None, played: list[Part] | No
 def _instruments(score: Score, played: list[Part]) -> tuple[np.ndarray, list[tuple[Part, str, int]]]:
     """The number of the instrument that each track becomes, and part, name and program of each instrument."""
     ranks = ("bass", "drums", "other")
-    members: dict[tuple[int, str], list[int]] = {}
+    members: dict[tuple[int, str, int], list[int]] = {}
     for number, (part, track) in enumerate(zip(played, score.tracks, strict=True)):
-        label = (track.name or f"track {number}") if part == "other" else ""
-        members.setdefault((ranks.index(part), label), []).append(number)
+        # A title may be the name of all tracks, so that others are told apart by their programs as well.
+        label = (track.name or f"track {number}", track.program) if part == "other" else ("", 0)
+        members.setdefault((ranks.index(part), *label), []).append(number)
     counts = np.bincount(score.notes["track"], minlength=len(score.tracks))
     group = np.empty(len(score.tracks), np.int64)
     names: list[tuple[Part, str, int]] = []
-    for rank, label in sorted(members, key=lambda kind: (kind[0], members[kind])):
-        tracks = members[rank, label]
+    for kind in sorted(members, key=lambda kind: (kind[0], members[kind])):
+        tracks = members[kind]
         group[tracks] = len(names)
         main = score.tracks[max(tracks, key=lambda number: int(counts[number]))]  # the one heard most
         names.append((played[tracks[0]], main.name, main.program))

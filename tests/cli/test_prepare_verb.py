@@ -436,6 +436,16 @@ def test_given_lists_split_grooves_and_a_family_in_two_is_refused(tmp_path: Path
     refused(run, *options, f"output={tmp_path}/other", naming="family 0")
 
 
+def test_files_without_a_line_in_the_index_are_counted(tmp_path: Path, run: Run) -> None:
+    source = style_folder(tmp_path / "in", 3)
+    (source / "index.tsv").write_text("path\tcluster\nfamily 0/style.a.mid\tx\n")
+    status, printed, _ = run(f"input={source}", f"output={tmp_path}/out", "workers=1")
+    assert status == 0
+    assert "5 files have no line in index.tsv, family 0/style.b.mid the first of them" in printed
+    (source / "index.tsv").write_text("path\nnowhere.mid\n")
+    refused(run, f"input={source}", f"output={tmp_path}/other", naming="'nowhere.mid'")
+
+
 def test_the_script_of_grooves_does_what_the_verb_does(tmp_path: Path, drawing_run: Run) -> None:
     source = style_folder(tmp_path / "in", 3)
     command = [sys.executable, str(ROOT / "data_prep" / "groove2groove.py")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,9 @@ from grooves import groove2groove, grooves_in_memory, style_folder
 
 from musicgen.data.corpus import Corpus
 from musicgen.data.groove_corpus import IN_DOMAIN, GrooveCorpus, GrooveSong
-from musicgen.data.groove_layouts import find_grooves, find_kin
-from musicgen.data.groove_prepare import check_families, gather_grooves, read_files, write_grooves
+from musicgen.data.groove_kin import check_kin, join_kin
+from musicgen.data.groove_layouts import Kin, find_grooves, find_kin
+from musicgen.data.groove_prepare import gather_grooves, read_files, read_groove, write_grooves
 from musicgen.data.groove_table import make_table
 from musicgen.data.open import open_corpus
 from musicgen.data.prepare import write_corpus
@@ -89,7 +91,7 @@ def test_groove2groove_loses_its_count_in_and_keeps_its_families_together(tmp_pa
 def test_no_family_is_in_two_splits_and_held_out_styles_are_a_tenth(seed: int, songs: int) -> None:
     corpus = grooves_in_memory(songs, 1, seed)
     found, styles = families(corpus), len({song.style for song in corpus.songs()})
-    check_families(corpus.songs())
+    check_kin(corpus.songs())
     if styles > 6:  # three families at least
         assert found["train"]
         assert not found["train"] & found["valid"] | found["valid"] & found["test"] | found["train"] & found["test"]
@@ -148,6 +150,9 @@ def test_an_index_beside_the_files_says_what_is_kin_and_what_is_held_out(tmp_pat
         (b"name\tsplit\na\tb\n", "no column called path"),
         (b"path\tsplit\na\tb\n", "line 2: split 'b'"),
         (b"\xff", "UTF-8"),
+        (b"", "has no lines"),
+        (b"path\tsplit\n", "has no lines"),
+        (b"path\tsplit\nelsewhere/a.mid\ttrain\n", "none of the MIDI files beside it .line 2: 'elsewhere/a.mid'"),
     ],
 )
 def test_a_wrong_index_is_one_sentence(tmp_path: Path, text: bytes, reason: str) -> None:
@@ -164,9 +169,107 @@ def test_other_folders_are_not_taken_for_grooves_unless_asked(tmp_path: Path) ->
     assert find_grooves(tmp_path, "styles") is None
     assert find_grooves(tmp_path, "folder") == ("folder", ["some/song.mid", "some/style.a.mid"])
     kin = find_kin(tmp_path, ["some/song.mid", "some/style.a.mid", "alone.mid"], "folder")
-    assert [tuple(known) for known in kin.values()] == [
+    assert [known[:3] for known in kin.values()] == [
         ("some", "some/song", None), ("some", "some/style", None), ("alone", "alone", None),
     ]  # fmt: skip
+
+
+def test_a_stray_file_does_not_make_a_folder_of_styles_another_thing(tmp_path: Path) -> None:
+    style_folder(tmp_path, 3, 1, 2)
+    put(compose_groove(7, 20, 2), tmp_path / "family 0" / "demo.mid")
+    corpus = prepared(tmp_path)
+    assert corpus.about["layout"] == "styles"
+    stray = next(song for song in corpus.songs() if song.path == "family 0/demo.mid")
+    assert (stray.family, stray.style) == ("family 0", "family 0/demo")
+
+
+def test_an_index_that_names_files_makes_a_folder_one_of_styles(tmp_path: Path) -> None:
+    for number in range(4):
+        put(compose_groove(number, 3 * number, 2), tmp_path / f"{number}.mid")
+    (tmp_path / "index.tsv").write_text("path\tcluster\n0.mid\tx\n1.mid\tx\n2.mid\ty\n")
+    layout, paths = find_grooves(tmp_path, "auto") or ("", [])
+    assert layout == "styles"
+    kin = find_kin(tmp_path, paths, layout)
+    assert [known.family for known in kin.values()] == ["x", "x", "y", "3"]
+    assert [path for path, known in kin.items() if not known.is_listed] == ["3.mid"]
+    (tmp_path / "index.tsv").write_text("path\nelsewhere.mid\n")
+    assert find_grooves(tmp_path, "auto") is None
+
+
+def groove(path: str, family: str, style: str, sha256: str, split: str | None = None) -> GrooveSong:
+    return GrooveSong(path, sha256, family, style, split)
+
+
+def test_kin_are_a_chain_of_families_styles_and_copies() -> None:
+    songs = [
+        groove("0", "f", "s", "h0"), groove("1", "g", "t", "h1"), groove("2", "g", "u", "h2"),
+        groove("3", "h", "u", "h3"), groove("4", "i", "v", "h0"), groove("5", "j", "v", "h5"),
+        groove("6", "k", "w", "h6"),
+    ]  # fmt: skip
+    assert join_kin(songs) == [0, 1, 1, 1, 0, 0, 6]
+    assert join_kin([]) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "t", "2", "test"), "of the family f, like a"),
+        (groove("a", "f", "s", "1", "ival"), groove("b", "g", "s", "2", "valid"), "of the style s, like a"),
+        (groove("a", "f", "s", "1", "test"), groove("b", "g", "t", "1", "valid"), "the same file, .* as a"),
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "1", "ival"), "the same file, .* as a"),
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "2", "itest"), ""),
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "1", None), ""),
+    ],
+)
+def test_kin_in_two_splits_are_named(one: GrooveSong, other: GrooveSong, reason: str) -> None:
+    if not reason:
+        check_kin([one, other])
+        return
+    with pytest.raises(UserError, match=rf"b \({other.split}\): {reason} \({one.split}\); they belong into one split"):
+        check_kin([one, other])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_and_styles_are_never_drawn_apart(tmp_path: Path, seed: int) -> None:
+    style_folder(tmp_path, 6, 1, 2)
+    copied = (tmp_path / "family 0" / "style0.a.mid").read_bytes()
+    (tmp_path / "family 5" / "style0.b.mid").write_bytes(copied)
+    (tmp_path / "index.tsv").write_text("path\tcluster\nfamily 1/style0.a.mid\tx\nfamily 2/style0.b.mid\tx\n")
+    corpus = prepared(tmp_path, seed)
+    check_kin(corpus.songs())
+    homes = {song.path: "train" if song.split in IN_DOMAIN else song.split for song in corpus.songs()}
+    for kin in (("family 0", "family 5"), ("family 1", "family 2")):
+        assert len({home for path, home in homes.items() if path.startswith(kin)}) == 1
+    assert not {song.path for split in IN_DOMAIN for song in corpus.songs(split)} & {"family 5/style0.b.mid"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tempo": float("nan")}, {"tempo": 5.0}, {"tempo": "fast"}, {"split": "trian"}, {"bars": 0}, {"bars": None},
+        {"notes": 1}, {"sha256": 5}, {"tracks": []}, {"seconds": None},
+        {"part": "kazoo"}, {"program": 128}, {"program": 1.5}, {"name": None}, {"size": -1},
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_is_refused(folder: Path, changes: dict[str, object]) -> None:
+    lines = [json.loads(line) for line in (folder / "index.jsonl").read_text().splitlines()]
+    fields = set(changes) & set(lines[0])
+    lines[0] |= {name: changes[name] for name in fields}
+    if not fields:
+        lines[0]["tracks"][0] |= {"notes": -1} if "size" in changes else changes
+    (folder / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(UserError, match=r"index\.jsonl: .*prepare it again"):
+        GrooveCorpus.open(folder)
+
+
+@pytest.mark.parametrize(("bpm", "tempo"), [(2.0, 10.0), (5000.0, 1000.0), (90.0, 90.0)])
+def test_no_tempo_is_beyond_those_that_there_are(bpm: float, tempo: float) -> None:
+    score = compose_groove(0, 0, 2)
+    tempos = score.tempos[:1].copy()
+    tempos["bpm"] = bpm
+    record = read_groove(score.replace(tempos=tempos), "x", "y", Kin("f", "s")).record
+    assert record.tempo == tempo
+    assert record.is_sound()
 
 
 @pytest.fixture

@@ -60,10 +60,10 @@ def test_a_known_count_in_goes_with_all_that_begins_in_it() -> None:
     assert table.counted == 2
 
 
-def test_basses_are_one_instrument_and_so_are_drums_and_others_of_one_name() -> None:
+def test_basses_are_one_instrument_and_so_are_drums_and_others_of_one_name_and_program() -> None:
     tracks = (
         Track("Piano", 0), Track("Walk", 32), Track("Kit", 0, is_drum=True), Track("Bass", 33),
-        Track("Piano", 1), Track("Bongos", 0, is_drum=True), Track("Organ", 16),
+        Track("Piano", 0), Track("Bongos", 0, is_drum=True), Track("Organ", 16),
     )  # fmt: skip
     start = np.arange(70) * 480
     notes = make_notes(start, start + 480, [60, 40, 36, 41, 64, 60, 67] * 10, 64, [0, 1, 2, 3, 4, 5, 6] * 10)
@@ -113,3 +113,12 @@ def test_real_accompaniments_keep_their_notes(real_data: Callable[[str], Path]) 
         assert {track.part for track in table.instruments} == set(parts(score))
         assert table.notes["start"].max() < table.bars * BAR
         assert 63 <= table.bars <= 65
+
+
+def test_others_that_share_a_title_are_told_apart_by_their_programs() -> None:
+    titled = (Track("Title", 33), Track("Title", 0, True), Track("Title", 4), Track("Title", 25), Track("Title", 4))
+    notes = make_notes([0, 0, 0, 0, 480], [480] * 4 + [960], [40, 36, 60, 64, 67], 90, [0, 1, 2, 3, 4])
+    table = make_table(Score(480, notes, titled))
+    assert [tuple(track) for track in table.instruments] == [
+        ("bass", "Title", 33, 1), ("drums", "Title", 0, 1), ("other", "Title", 4, 2), ("other", "Title", 25, 1),
+    ]  # fmt: skip
