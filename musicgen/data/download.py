@@ -6,11 +6,15 @@ The archive's own name comes last, once size and hashes are right; so what has t
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import http.client
+import re
 import shutil
 import tarfile
 import urllib.error
 import urllib.request
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +78,8 @@ def fetch(archive: Archive, folder: Path) -> Path:
     path = folder / archive.name
     if not path.is_file():
         download(archive, path)
+    elif (fault := _fault(archive, path)) is not None:
+        raise UserError(f"{path}: {fault}; move it away, and the same command fetches it")
     unpack(path, archive.wanted, unpacked)
     return unpacked
 
@@ -94,43 +100,71 @@ def download(archive: Archive, path: Path) -> None:
         raise UserError(
             f"{partial}: {have:,} of {archive.size:,} bytes have come; the same command goes on with the rest"
         )
+    fault = _fault(archive, partial)
+    with user_errors(path):
+        if fault is None:
+            partial.replace(path)
+        else:
+            partial.unlink()
+            raise UserError(f"{archive.url}: {fault}")
+
+
+def _fault(archive: Archive, path: Path) -> str | None:
+    """Why a file is not the archive; None if it is."""
     digests = [hashlib.sha256(), hashlib.md5(usedforsecurity=False)]
-    with user_errors(partial), partial.open("rb") as file:
+    size = 0
+    with user_errors(path), path.open("rb") as file:
         while block := file.read(BLOCK):
+            size += len(block)
             for digest in digests:
                 digest.update(block)
-    expected = (archive.sha256, archive.md5)
     found = [digest.hexdigest() for digest in digests]
-    if have != archive.size or not all(map(str.startswith, found, expected)):
-        partial.unlink()
-        raise UserError(f"{archive.url}: not the archive that was published ({have:,} bytes, SHA-256 {found[0]})")
-    with user_errors(path):
-        partial.replace(path)
+    if size == archive.size and all(map(str.startswith, found, (archive.sha256, archive.md5))):
+        return None
+    return f"not the archive that was published ({size:,} bytes, SHA-256 {found[0]})"
 
 
 def _receive(archive: Archive, partial: Path, have: int) -> None:
-    """Add to a file what is missing of an archive; begin again if the server knows no parts.
+    """Add to a file what is missing of an archive; begin again if the server knows no parts and sends the whole.
 
     Raises:
-        UserError: There was no answer. A connection that breaks off later is no error here.
+        UserError: There was no answer, or one that does not go on with the file, which stays as it is. A connection
+            that breaks off later is no error here.
     """
     request = urllib.request.Request(archive.url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
             goes_on = have > 0 and answer.status == 206
+            if have and not _fits(answer, archive, have):
+                raise UserError(
+                    f"{archive.url}: the answer is not the rest of the archive; try again later, "
+                    f"or remove {partial} to begin again"
+                )
             with partial.open("ab" if goes_on else "wb") as file:
                 shutil.copyfileobj(answer, file, BLOCK)
     except urllib.error.URLError as error:
         raise UserError(f"{archive.url}: no answer ({error.reason})") from None
-    except (ConnectionError, TimeoutError):
-        pass  # the caller sees that bytes are missing
+    except (ConnectionError, TimeoutError, http.client.IncompleteRead):
+        if not partial.is_file():
+            raise UserError(f"{archive.url}: no answer (the connection broke off)") from None
+        # Otherwise the caller sees that bytes are missing.
+    except http.client.HTTPException as error:
+        raise UserError(f"{archive.url}: no answer that can be understood ({type(error).__name__})") from None
+
+
+def _fits(answer: http.client.HTTPResponse, archive: Archive, have: int) -> bool:
+    """Whether an answer is what comes after the bytes that are there, or the whole archive."""
+    if answer.status != 206:
+        return answer.headers.get("Content-Length") == str(archive.size)
+    span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", "").strip())
+    return span is not None and int(span[1]) == have and span[2] in ("*", str(archive.size))
 
 
 def unpack(path: Path, wanted: str, folder: Path) -> None:
     """Unpack one folder of a tar archive, whole or not at all, and nothing to anywhere else.
 
     Raises:
-        UserError: It is not an archive, has no such folder, or has names in it that lead out of it.
+        UserError: It is not an archive, has no such folder, has names in it that lead out of it, or the disk is full.
     """
     with atomic_folder(folder) as staging:
         try:
@@ -139,5 +173,7 @@ def unpack(path: Path, wanted: str, folder: Path) -> None:
                 if not chosen:
                     raise UserError(f"{path}: no folder {wanted} in it")
                 archive.extractall(staging, chosen, filter="data")
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(f"{path}: not an archive that can be unpacked ({error})") from None
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be unpacked here ({error.strerror or error})") from None

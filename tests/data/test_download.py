@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import io
 import tarfile
 import threading
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,6 +42,8 @@ class Server(ThreadingHTTPServer):
     content = b""
     breaks_after: int | None = None
     knows_parts = True
+    raw: bytes | None = None
+    """What is sent in the place of all else."""
     asked: list[str | None]
 
 
@@ -48,10 +53,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         wanted = self.headers.get("Range")
         self.server.asked.append(wanted)
+        if self.server.raw is not None:
+            self.wfile.write(self.server.raw)
+            return
         first = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.server.knows_parts else 0
         rest = self.server.content[first:]
         self.send_response(206 if first else 200)
         self.send_header("Content-Length", str(len(rest)))
+        if first:
+            size = len(self.server.content)
+            self.send_header("Content-Range", f"bytes {first}-{size - 1}/{size}")
         self.end_headers()
         self.wfile.write(rest[: self.server.breaks_after])
 
@@ -115,6 +126,69 @@ def test_another_file_than_was_published_is_thrown_away(
     with pytest.raises(UserError, match="not the archive that was published"):
         fetch(published(server, **changes), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlogin",
+        b"HTTP/1.1 200 OK\r\n\r\nlogin",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nContent-Length: 5\r\n\r\nlogin",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 7000-7004/7005\r\nContent-Length: 5\r\n\r\nlogin",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nlogin",
+        b"what?\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        b"",
+    ],
+)
+def test_an_answer_that_does_not_go_on_leaves_what_has_come(server: Server, tmp_path: Path, answer: bytes) -> None:
+    partial = tmp_path / "x.tar.gz.partial"
+    partial.write_bytes(server.content[:7000])
+    server.raw = answer
+    with pytest.raises(UserError, match=r"x\.tar\.gz"):
+        fetch(published(server), tmp_path)
+    assert partial.read_bytes() == server.content[:7000]
+    server.raw = None
+    assert unpacked(fetch(published(server), tmp_path)) == SONGS
+
+
+@pytest.mark.parametrize(
+    "answer", [b"what?\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nab"]
+)
+def test_an_answer_that_is_none_is_one_sentence(server: Server, tmp_path: Path, answer: bytes) -> None:
+    server.raw = answer
+    with pytest.raises(UserError, match=r"x\.tar\.gz"):
+        fetch(published(server), tmp_path)
+    assert not (tmp_path / "x.tar.gz").exists()
+
+
+def test_an_archive_that_is_there_is_checked_before_it_is_used(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(packed({"data/midi/train/fixed/other.mid": b"other"}))
+    with pytest.raises(UserError, match=r"x\.tar\.gz: not the archive that was published .*; move it away"):
+        fetch(published(server), tmp_path)
+    (tmp_path / "x.tar.gz").write_bytes(server.content)
+    assert unpacked(fetch(published(server), tmp_path)) == SONGS
+    assert server.asked == []
+
+
+def test_a_damaged_stream_and_a_full_disk_are_one_sentence(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = server.content
+    packer = zlib.compressobj(wbits=31)
+    sound = packer.compress(gzip.decompress(content)[:9000]) + packer.flush(zlib.Z_FULL_FLUSH)
+    server.content = sound + b"\xff" * 5000
+    with pytest.raises(UserError, match="not an archive that can be unpacked"):
+        fetch(published(server), tmp_path / "damaged")
+    server.content = content
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+    with pytest.raises(UserError, match=r"cannot be unpacked here \(No space left"):
+        fetch(published(server), tmp_path / "full")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["x.tar.gz"]
 
 
 def test_no_answer_is_one_sentence(server: Server, tmp_path: Path) -> None:
