@@ -37,7 +37,7 @@ out/ references, prompts, continuations and pieces (prompt and continuation toge
 index.html, which shows them all. Instruments, velocities and tempo are those of the prompt.
 
 keys:
-  model=DIR            model bundle of grooves, or a built-in one by name
+  model=DIR            model bundle of grooves
   data=DIR             corpus that `musicgen prepare` made
   split=test           styles unseen in training (test, valid), or unseen files of seen styles (itest, ival)
   styles=10            so many styles, an accompaniment of each; all if not given

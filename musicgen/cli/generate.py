@@ -37,7 +37,7 @@ Writes pieces with a model: out/piece_0.mid and so on, each with its record (.js
 asked for, its sound (.wav); out/index.html shows them all.
 
 keys:
-  model=DIR            model bundle, as `musicgen train` and `musicgen export` make them, or a built-in one by name
+  model=DIR            model bundle, as `musicgen train` and `musicgen export` make them (no model is built in yet)
   n=4                  pieces; the first has seed=0, the next 1 ...
   out=generated        folder
   bars=16              length, exactly; or seconds=30, or tokens=3072
@@ -114,7 +114,7 @@ def run(arguments: list[str]) -> int:
         return 0
     config = build(GenerateConfig, composed)
     for name in ("n", "batch"):
-        if getattr(config, name) is not None and getattr(config, name) < 1:
+        if getattr(config, name) < 1:
             raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
     check_threads(config.threads)
     if config.model is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from musicgen.errors import UserError
 from musicgen.midi.chord import ROOTS, Chord
@@ -123,10 +123,6 @@ def parse_constraints(
         chords=None if chords is None else _parse_chords(chords),
         tracks=None if tracks is None else tuple(_words(tracks)),
     )
-
-
-PARSED = tuple(field.name for field in fields(Constraints))
-"""The keys that `parse_constraints` takes."""
 
 
 def _parse_key(text: str) -> Key:

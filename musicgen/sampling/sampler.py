@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from musicgen.sampling.choose import Chance, Taste, choose
 from musicgen.sampling.constraints import Constraints
@@ -109,6 +110,11 @@ class Take:
         )
 
 
+def bar_ends(complete: NDArray[np.int64]) -> tuple[int, ...]:
+    """How many tokens there were when each bar was complete, from how many bars were complete after each token."""
+    return tuple((np.searchsorted(complete, np.arange(1, int(complete[-1]) + 1)) + 1).tolist())
+
+
 class Sampler:
     """Writes pieces with a model.
 
@@ -146,12 +152,11 @@ class Sampler:
         bars = int(complete[-1])
         # What completes a bar is part of it. What has been said of a bar that is not complete is not counted.
         likelihood = np.bincount(complete[:-1], nats, minlength=bars)[:bars]
-        ends = np.searchsorted(complete, np.arange(1, bars + 1)) + 1
         zeros = (0.0,) * bars
         return Beginning(
             tuple(prompt.tokens),
             state,
-            tuple(ends.tolist()),
+            bar_ends(complete),
             tuple(likelihood.tolist()),
             zeros,
             prompt.bars,

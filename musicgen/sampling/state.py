@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from musicgen.errors import UserError
 from musicgen.model import State
 from musicgen.sampling.dialect import Dialect
-from musicgen.sampling.sampler import Beginning
+from musicgen.sampling.sampler import Beginning, bar_ends
 
 FORMAT = 1
 
@@ -91,14 +91,14 @@ def _check(beginning: Beginning, dialect: Dialect) -> None:
     size = len(dialect.language.vocabulary)
     if not beginning.tokens or not all(0 <= token < size for token in beginning.tokens):
         raise ValueError("its tokens are not those of the model")
-    if dialect.language.grammar.errors(beginning.tokens, complete=False)[:1] and beginning.tokens[0] != dialect.first:
+    if beginning.tokens[0] != dialect.first:
         raise ValueError("its tokens do not begin a piece")
-    complete = dialect.complete_bars(beginning.tokens)
-    bars = int(complete[-1])
-    ends = tuple((np.searchsorted(complete, np.arange(1, bars + 1)) + 1).tolist())
-    sums = [*beginning.likelihood, *beginning.pressure]
-    if beginning.ends != ends or len(sums) != 2 * bars or not 0 <= beginning.prompt_bars <= max(bars, 1) + 1:
+    ends = bar_ends(dialect.complete_bars(beginning.tokens))
+    sizes = {len(beginning.ends), len(beginning.likelihood), len(beginning.pressure)}
+    # A prompt of grooves may end before its last bar line.
+    if beginning.ends != ends or sizes != {len(ends)} or not 0 <= beginning.prompt_bars <= len(ends) + 1:
         raise ValueError("its bars do not fit its tokens")
-    layers = [number for layer in beginning.state.layers for number in (layer.memory, layer.log_scale)]
-    if not np.isfinite(sums).all() or not all(bool(torch.isfinite(number).all()) for number in layers[::2]):
+    memories = [layer.memory for layer in beginning.state.layers]
+    sums = [*beginning.likelihood, *beginning.pressure]
+    if not np.isfinite(sums).all() or not all(bool(torch.isfinite(memory).all()) for memory in memories):
         raise ValueError("it holds numbers that are not finite")

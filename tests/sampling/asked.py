@@ -8,6 +8,8 @@ import numpy as np
 
 from musicgen.midi.score import Score
 from musicgen.sampling.constraints import Constraints
+from musicgen.sampling.guide import Guide
+from musicgen.tokens.vocabulary import Vocabulary
 
 BAR = 1920
 
@@ -36,6 +38,22 @@ def random_request(
     if generator.random() < 0.35:
         request["chords"] = str(generator.choice(["C Am F G", "C", "C C G7", "N Am", "E7 Am", "Bb Gm | F"]))
     return request
+
+
+def improvise(guide: Guide, begun: list[int], vocabulary: Vocabulary, generator: np.random.Generator) -> list[int]:
+    """A piece by a player with odd habits: some families and some tokens are taken far more often than others."""
+    tokens = list(begun)
+    habits = np.exp(generator.normal(size=len(vocabulary)) * generator.choice([0, 1, 3]))
+    for ids in vocabulary.ids.values():
+        habits[ids.start : ids.stop] *= np.exp(2 * generator.normal())
+    while not guide.is_complete:
+        mask = guide.mask()
+        assert mask.any(), f"an empty mask after {vocabulary.to_names(tokens)[-12:]}"
+        weights = habits * mask
+        tokens.append(int(generator.choice(len(weights), p=weights / weights.sum())))
+        guide.advance(tokens[-1])
+        assert len(tokens) < 50_000
+    return tokens
 
 
 def broken(constraints: Constraints, score: Score, bars: int, prompt_bars: int = 0) -> list[str]:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asked import improvise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musicgen.errors import UserError
 from musicgen.midi.score import Score, Track, make_notes, make_tempos
-from musicgen.sampling.constraints import Constraints, parse_constraints
+from musicgen.sampling.constraints import parse_constraints
 from musicgen.sampling.groove_dialect import GrooveDialect, clock
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.groove_quantise import TRIO
@@ -59,29 +60,6 @@ def random_request(generator: np.random.Generator) -> dict[str, Any]:
     return request
 
 
-def improvise(
-    constraints: Constraints,
-    generator: np.random.Generator,
-    begun: list[int],
-    prompt_bars: int,
-    setting: dict[str, Any],
-) -> list[int]:
-    guide, tokens = DIALECT.guide(constraints, begun, prompt_bars, setting), list(begun)
-    habits = np.exp(generator.normal(size=len(VOCABULARY)) * generator.choice([0, 1, 3]))
-    for ids in VOCABULARY.ids.values():
-        habits[ids.start : ids.stop] *= np.exp(2 * generator.normal()) / len(ids)
-    while not guide.is_complete:
-        mask = guide.mask()
-        assert mask.any(), f"an empty mask after {VOCABULARY.to_names(tokens)[-12:]}"
-        weights = habits * mask
-        token = int(generator.choice(len(weights), p=weights / weights.sum()))
-        guide.advance(token)
-        tokens.append(token)
-        assert guide.bars == int(clock(tokens)[-1]) // 48
-        assert len(tokens) < 50_000
-    return tokens
-
-
 def check(request: dict[str, Any], seed: int, prompt_bars: int) -> bool:
     """Improvise under a request and see that it is kept; False if it was refused."""
     generator = np.random.default_rng(seed)
@@ -95,7 +73,9 @@ def check(request: dict[str, Any], seed: int, prompt_bars: int) -> bool:
         DIALECT.guide(constraints, begun, prompt_bars, setting)
     except UserError:
         return False
-    tokens = improvise(constraints, generator, begun, prompt_bars, setting)
+    guide = DIALECT.guide(constraints, begun, prompt_bars, setting)
+    tokens = improvise(guide, begun, VOCABULARY, generator)
+    assert guide.bars == int(clock(tokens)[-1]) // 48
     assert not LANGUAGE.grammar.errors(tokens), request
     rendering = DIALECT.rendering(constraints, setting)
     score = rendering.decode(tokens)
@@ -136,7 +116,8 @@ def test_any_player_keeps_to_any_constraints_and_always_has_a_choice(prompt_bars
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 9), max_size=40))
 def test_decoding_as_tokens_come_is_decoding_the_whole(seed: int, cuts: list[int]) -> None:
     generator = np.random.default_rng(seed)
-    tokens = improvise(parse_constraints(tokens=60), generator, [LANGUAGE.begin], 0, {})
+    begun = [LANGUAGE.begin]
+    tokens = improvise(DIALECT.guide(parse_constraints(tokens=60), begun, 0, {}), begun, VOCABULARY, generator)
     rendering = DIALECT.rendering(parse_constraints(bars=1), {})
     decoder, parts, place, before = rendering.decoder(), [], 0, 0
     for cut in [*cuts, len(tokens)]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asked import broken, random_request
+from asked import broken, improvise, random_request
 
 from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
@@ -24,24 +24,6 @@ def make_guide(constraints: Constraints, tokens: Sequence[int], prompt_bars: int
     return DIALECT.guide(constraints, tokens, prompt_bars, {})
 
 
-def improvise(
-    constraints: Constraints, generator: np.random.Generator, begun: list[int], prompt_bars: int = 0
-) -> list[int]:
-    """A piece by a player with odd habits: some families and some tokens are taken far more often than others."""
-    guide, tokens = make_guide(constraints, begun, prompt_bars), list(begun)
-    habits = np.exp(generator.normal(size=len(VOCABULARY)) * generator.choice([0, 1, 3]))
-    for ids in VOCABULARY.ids.values():
-        habits[ids.start : ids.stop] *= np.exp(2 * generator.normal())
-    while not guide.is_complete:
-        mask = guide.mask()
-        assert mask.any(), f"an empty mask after {VOCABULARY.to_names(tokens)[-12:]}"
-        weights = habits * mask
-        token = int(generator.choice(len(weights), p=weights / weights.sum()))
-        guide.advance(token)
-        tokens.append(token)
-    return tokens
-
-
 def check(request: dict[str, Any], seed: int, begun: list[int], prompt_bars: int = 0) -> bool:
     """Improvise under a request and see that it is kept; False if it was refused."""
     try:
@@ -49,7 +31,7 @@ def check(request: dict[str, Any], seed: int, begun: list[int], prompt_bars: int
         make_guide(constraints, begun, prompt_bars)
     except UserError:
         return False
-    tokens = improvise(constraints, np.random.default_rng(seed), begun, prompt_bars)
+    tokens = improvise(make_guide(constraints, begun, prompt_bars), begun, VOCABULARY, np.random.default_rng(seed))
     bars = len(LANGUAGE.bar_starts(np.array(tokens))) - 1
     assert not LANGUAGE.grammar.errors(tokens), request
     assert broken(constraints, DIALECT.rendering(constraints, {}).decode(tokens), bars, prompt_bars) == [], request
