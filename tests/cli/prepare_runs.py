@@ -24,3 +24,13 @@ def folder_of(folder: Path, songs: int, bars: int = 4) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(run: Run, *arguments: object, naming: str) -> str:
+    """Exit status 2, one sentence that names something, and nothing printed."""
+    status, printed, complaint = run(*arguments)
+    assert (status, printed) == (2, "")
+    assert complaint.startswith("musicgen: ")
+    assert complaint.count("\n") == 1, complaint
+    assert naming in complaint
+    return complaint

@@ -126,6 +126,19 @@ def test_a_piece_goes_on_where_it_stopped(trained: Composer, tmp_path: Path) -> 
     assert longer.tokens[: len(take.tokens) - 1] == tuple(take.tokens[:-1])  # all but the end
 
 
+def test_states_of_a_batch_are_each_piece_s_own(trained: Composer, tmp_path: Path) -> None:
+    takes = finished(Session(trained, Request(bars=4)), n=3, keep=True)
+    for take in takes:
+        save_beginning(take.beginning(2), tmp_path / "state", trained.sha256)
+        assert trained.generate(bars=4, seed=take.seed, from_state=tmp_path / "state").tokens == tuple(take.tokens)
+
+
+def test_every_token_has_a_chance_of_its_own(untrained: Composer) -> None:
+    """Logits of a model that knows nothing are nearly even: one chance for all would be one token again and again."""
+    piece = untrained.generate(tokens=200, grammar=False, temperature=1.0, top_p=1.0)
+    assert len(set(piece.tokens)) > len(piece.tokens) / 3
+
+
 def test_free_sampling_counts_its_mistakes_and_the_grammar_makes_none(untrained: Composer) -> None:
     free = untrained.generate(tokens=200, grammar=False, temperature=1.0, top_p=1.0)
     assert free.errors > 30
