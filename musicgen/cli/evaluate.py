@@ -1,19 +1,34 @@
-"""`musicgen evaluate`: measures of music that was made, each a kind of its own.
+"""`musicgen evaluate`: measures of models and of music that was made, each a kind of its own.
 
 The hard choice: kinds are to `evaluate` what verbs are to `musicgen`. Each has its module, its config file
-(`conf/evaluate_KIND.yaml`) and its help, and a new one is a line in a table.
+(`conf/evaluate_KIND.yaml`) and its help, and a new one is a line in a table. What comes of them is written and printed
+in one way, here.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from musicgen.errors import UserError
+from musicgen.files import kind_of
+
+if TYPE_CHECKING:
+    from musicgen.evaluation.findings import Findings
+
+T = TypeVar("T")
 
 KINDS = {
+    "nll": ("loss against position, to any length, beside a restarted window", "musicgen.cli.evaluate_nll"),
+    "pe": ("what a positional encoding does: translation invariance, monotonicity", "musicgen.cli.evaluate_pe"),
+    "attention": ("learned kernels, attention maps and gates, to look at", "musicgen.cli.evaluate_attention"),
+    "realizations": ("loss against the number of noise realisations", "musicgen.cli.evaluate_realizations"),
+    "music": ("statistics of generated music beside those of real music", "musicgen.cli.evaluate_music"),
+    "novelty": ("the longest passages that a corpus has too", "musicgen.cli.evaluate_novelty"),
+    "resources": ("size, speed and memory of models on this machine", "musicgen.cli.evaluate_resources"),
     "style": ("how much continuations are in the style of their references", "musicgen.cli.evaluate_style"),
 }
 """Kind to what it measures and the module whose `run(arguments)` does it and returns the exit status."""
@@ -46,13 +61,64 @@ def configure_kind(kind: str, about: str, arguments: list[str], paths: Collectio
         raise UserError(str(error).replace(f"musicgen evaluate_{kind}", f"musicgen evaluate {kind}")) from None
 
 
+def required(config: Any, kind: str, name: str, example: str) -> Any:
+    """A value that has to be given.
+
+    Raises:
+        UserError: It is not.
+    """
+    value = getattr(config, name)
+    if value is None:
+        raise UserError(f"{name} is missing: write {name}={example} (see `musicgen evaluate {kind} --help`)")
+    return value
+
+
+def check_out(given: Path, overwrite: bool) -> None:
+    """See that nothing is at the output but, if it may be overwritten, an evaluation and nothing else.
+
+    Raises:
+        UserError: There is.
+    """
+    from musicgen.evaluation.findings_files import describe
+
+    kind = kind_of(given)
+    if kind in ("file", "other"):
+        raise UserError(f"out={given}: exists and is not a folder; choose another name")
+    found = {path.name for path in given.iterdir()} if kind == "folder" else set()
+    if not found:
+        return
+    content = describe(given)
+    if content is None or found - set(content["files"]):
+        raise UserError(f"out={given}: holds other things than an evaluation; choose another folder")
+    if not overwrite:
+        raise UserError(f"out={given}: holds an evaluation already; overwrite=true makes it anew")
+
+
+def publish(findings: Findings, given: Path) -> None:
+    """Write what was found to a folder that `check_out` has seen, and print it."""
+    from musicgen.evaluation.findings import terminal
+    from musicgen.evaluation.findings_files import PAGE, save_findings
+
+    save_findings(findings, given)
+    # A name that is no text can be written to a disk but not to every terminal.
+    print(f"{terminal(findings)}\n\n{given / PAGE} shows it".encode("utf-8", "replace").decode())
+
+
+def progress(items: Iterable[T], total: int, unit: str) -> Iterable[T]:
+    """The same items, with a bar on a terminal; none where nobody watches."""
+    from tqdm import tqdm
+
+    bar: Iterable[T] = tqdm(items, total=total, unit=unit, disable=None)
+    return bar
+
+
 def _help() -> str:
     width = max(map(len, KINDS))
     return "\n".join(
         [
             "usage: musicgen evaluate KIND [key=value ...]",
             "",
-            "Measures music that was made.",
+            "Measures models and music that was made, and writes tables, figures and a page.",
             "",
             "kinds:",
             *(f"  {kind:{width}}  {summary}" for kind, (summary, _) in KINDS.items()),

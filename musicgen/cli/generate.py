@@ -169,7 +169,7 @@ def _is_ours(path: Path) -> bool:
 
 def is_our_page(path: Path) -> bool:
     """Whether a file is a page that this command made."""
-    from musicgen.sampling.page import SIGNATURE
+    from musicgen.web import SIGNATURE
 
     try:
         return path.name == "index.html" and SIGNATURE in path.read_text("utf-8", "replace")[:4000]

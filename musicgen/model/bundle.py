@@ -1,7 +1,7 @@
 """A model on disk: a folder of weights, plain JSON and a card for people.
 
     model.safetensors   weights
-    config.json         the model's config and the SHA-256 of the weights
+    config.json         the model's config, the SHA-256 of the weights, and how it was trained
     MODEL_CARD.md       what it is
 
 The hard choice: loading trusts nothing. The config is checked key by key, the weights' header is compared with what
@@ -36,6 +36,7 @@ def save_bundle(
     folder: str | os.PathLike[str],
     card: str | None = None,
     files: Mapping[str, bytes] | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model to a folder, whole or not at all; a bundle that is there already is replaced.
 
@@ -44,6 +45,7 @@ def save_bundle(
         folder: Where to. A folder that holds anything but a bundle is refused.
         card: The model card, in Markdown; a short one is written if none is given.
         files: Other files that belong to the model, by name: `tokenizer.json`.
+        training: How it was trained, as JSON has it; `length` is that of the windows.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
@@ -54,11 +56,18 @@ def save_bundle(
             "format": FORMAT,
             "model": dataclasses.asdict(model.config),
             "sha256": hash_file(partial / WEIGHTS),
+            **({} if training is None else {"training": dict(training)}),
         }
         (partial / CONFIG).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         (partial / CARD).write_text(card or _default_card(model), encoding="utf-8")
         for name, data in (files or {}).items():
             (partial / name).write_bytes(data)
+
+
+def read_training(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """How the model of a bundle was trained; empty if it does not say. The values are whatever its maker wrote."""
+    training = _read_description(Path(folder) / CONFIG).get("training")
+    return training if isinstance(training, dict) else {}
 
 
 def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:

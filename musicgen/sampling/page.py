@@ -8,14 +8,13 @@ piece when another starts.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-SIGNATURE = '<meta name="generator" content="musicgen">'
-"""By which a page is known as one of ours."""
+from musicgen.web import document, escape, wrapped
+
 MOST_COLUMNS = 200
 """Of a chart; in a longer piece each stands for several bars."""
 FEWEST_COLUMNS = 16
@@ -58,45 +57,31 @@ def page(title: str, settings: Mapping[str, str], entries: Sequence[Entry], note
         _card(entry, _chart(entry, chart, surprise, pressure)) for entry, chart in zip(entries, charts, strict=True)
     ]
     sounds = sum("wav" in entry.files for entry in entries)
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        SIGNATURE,
-        f"<title>{_text(title)}</title>",
-        f"<style>{STYLE}</style>",
-        "</head>",
-        "<body>",
+    body = [
         "<header>",
-        f"<h1>{_text(title)}</h1>",
+        f"<h1>{escape(title)}</h1>",
         f"<p>{_count(len(entries), 'piece')}</p>",
         "</header>",
-        *_list("<ul>", [f"<li>{_text(note)}</li>" for note in notes], "</ul>"),
+        *wrapped("<ul>", [f"<li>{escape(note)}</li>" for note in notes], "</ul>"),
         "<main>",
         *(cards or ["<p>No piece was made, so there is nothing to see or hear.</p>"]),
         "</main>",
         "<footer>",
         *([GUIDE] if any(charts) else []),
-        *_list(
+        *wrapped(
             "<details><summary>Settings</summary><table>",
-            [f'<tr><th scope="row">{_text(key)}</th><td>{_text(value)}</td></tr>' for key, value in settings.items()],
+            [f'<tr><th scope="row">{escape(key)}</th><td>{escape(value)}</td></tr>' for key, value in settings.items()],
             "</table></details>",
         ),
         "</footer>",
-        *([f"<script>{SCRIPT}</script>"] if sounds > 1 else []),
-        "</body>",
-        "</html>",
     ]
-    return "\n".join(parts) + "\n"
+    return document(title, STYLE, body, SCRIPT if sounds > 1 else "")
 
 
 def _card(entry: Entry, chart: str) -> str:
-    name = _text(entry.name)
-    facts = [f"<div><dt>{_text(key)}</dt><dd>{_text(value)}</dd></div>" for key, value in entry.facts.items()]
-    parts = ["<article>", f"<h2>{name}</h2>", *_list("<dl>", facts, "</dl>")]
+    name = escape(entry.name)
+    facts = [f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in entry.facts.items()]
+    parts = ["<article>", f"<h2>{name}</h2>", *wrapped("<dl>", facts, "</dl>")]
     if "wav" in entry.files:
         link = _link(entry.files["wav"])
         parts.append(f'<audio controls preload="none" src="{link}" aria-label="Sound of {name}"></audio>')
@@ -107,10 +92,11 @@ def _card(entry: Entry, chart: str) -> str:
         parts.append(f'<a class="roll" href="{link}" target="_blank" title="Open in full size">{picture}</a>')
     parts.append(chart)
     files = [
-        f'<li><a href="{_link(file)}" download title="Download {_text(file)}">.{_text(kind)}</a></li>'
+        f'<li><a href="{_link(file)}" download title="Download {escape(file)}">.{escape(kind)}</a></li>'
         for kind, file in entry.files.items()
     ]
-    return "\n".join([*parts, *_list(f'<ul class="files" aria-label="Files of {name}">', files, "</ul>"), "</article>"])
+    links = wrapped(f'<ul class="files" aria-label="Files of {name}">', files, "</ul>")
+    return "\n".join([*parts, *links, "</article>"])
 
 
 @dataclass(frozen=True)
@@ -172,7 +158,7 @@ def _chart(entry: Entry, columns: Sequence[_Column], surprise: float, pressure: 
         [
             "<figure>",
             f'<svg viewBox="0 0 {room} 100" preserveAspectRatio="none" role="img" '
-            f'aria-label="Surprise and mask pressure of {_text(entry.name)}, bar by bar">',
+            f'aria-label="Surprise and mask pressure of {escape(entry.name)}, bar by bar">',
             f'{shade}<path class="surprise" d="{standing}"/><path class="pressure" d="{hanging}"/>',
             f'<path class="axis" d="M0 {AXIS}h{room}"/><g>{places}</g>',
             "</svg>",
@@ -217,16 +203,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _list(begin: str, items: Sequence[str], end: str) -> list[str]:
-    """A list in its tags; nothing at all if it is empty, where a reader would hear of a list of nothing."""
-    return [begin, *items, end] if items else []
-
-
-def _text(text: str) -> str:
-    """Text for HTML, in quotes too. What came from a name that is no text becomes a question mark."""
-    return html.escape(text.encode("utf-8", "replace").decode())
-
-
 def _link(file: str) -> str:
     """A file name for `src` and `href`: a colon is no scheme, a name that is no text keeps its bytes."""
     return quote(file, errors="surrogateescape")
@@ -244,32 +220,10 @@ document.addEventListener("play", event => {
 """
 
 STYLE = """
-:root {
-  color-scheme: light dark;
-  --paper: #f6f3ec; --card: #fff; --ink: #22252a; --faint: #62615c; --line: #e0dbd0;
-  --link: #005f96; --surprise: #2f86bd; --pressure: #d5690f; --prompt: #fbe9bd;  /* as in the piano rolls */
-}
+:root { --surprise: #2f86bd; --pressure: #d5690f; --prompt: #fbe9bd; }  /* as in the piano rolls */
 @media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #15171b; --card: #1f2227; --ink: #ebe8e1; --faint: #a5a39d; --line: #383c43;
-    --link: #7cc4f2; --surprise: #56a9dd; --pressure: #ef8f3e; --prompt: #4a3d1b;
-  }
+  :root { --surprise: #56a9dd; --pressure: #ef8f3e; --prompt: #4a3d1b; }
   .roll img { filter: invert(1) hue-rotate(180deg) brightness(1.5); mix-blend-mode: screen; }  /* white would dazzle */
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; padding: clamp(1rem, 3vw, 3rem); max-width: 104rem;
-  background: var(--paper); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
-}
-h1, h2 { margin: 0; font-family: "Iowan Old Style", Palatino, "Palatino Linotype", "Book Antiqua", Georgia, serif; }
-h1 { font-size: clamp(1.8rem, 4vw, 2.8rem); line-height: 1.15; }
-h2 { font-size: 1.35rem; line-height: 1.2; }
-a { color: var(--link); }
-a:focus-visible, summary:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
-header p { margin: 0.4rem 0 0; color: var(--faint); }
-header::after {  /* a staff */
-  content: ""; display: block; height: 33px; margin: 1.2rem 0 1.6rem;
-  background: repeating-linear-gradient(var(--line) 0 1px, transparent 1px 8px);
 }
 body > ul { margin: 0 0 1.6rem; padding-left: 1.2rem; max-width: 70ch; }
 main {
@@ -286,7 +240,6 @@ dd { margin: 0; font-variant-numeric: tabular-nums; }
 audio { width: 100%; height: 2.75rem; }
 .roll { display: block; border: 1px solid var(--line); border-radius: 8px; overflow: hidden; cursor: zoom-in; }
 .roll img { display: block; width: 100%; height: auto; aspect-ratio: auto 2 / 1; }
-figure { margin: 0; }
 svg { display: block; width: 100%; height: 6rem; }
 svg .surprise { fill: var(--surprise); }
 svg .pressure { fill: var(--pressure); }
@@ -309,10 +262,5 @@ figcaption .prompt::before { background: var(--prompt); outline: 1px solid var(-
 }
 .files a::before { content: "↓ "; }
 .files a:hover { border-color: currentColor; }
-footer { margin-top: 2rem; color: var(--faint); font-size: 0.9rem; }
-footer p { max-width: 80ch; }
-summary { cursor: pointer; }
-table { margin-top: 0.6rem; border-collapse: collapse; color: var(--ink); }
-th, td { padding: 0.3rem 1.2rem 0.3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { min-width: 7.5rem; color: var(--faint); font-weight: normal; }
+th { min-width: 7.5rem; }
 """

@@ -39,8 +39,21 @@ def export_checkpoint(path: Path, folder: Path) -> PerformerLM:
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise UserError(f"{path}: its weights are not those of its config ({str(error).splitlines()[0]})") from None
-    save_bundle(model, folder, model_card(model, record), {FILE: tokenizer_json(language)})
+    save_bundle(model, folder, model_card(model, record), {FILE: tokenizer_json(language)}, training_record(record))
     return model
+
+
+def training_record(record: dict[str, Any]) -> dict[str, Any]:
+    """What a bundle says of its training to programs: enough to judge it, and to know its like by."""
+    config = record["config"]
+    return {
+        "length": config["data"]["length"],
+        "batch_size": config["batch_size"],
+        "steps": record["step"],
+        "seed": config["seed"],
+        "corpus": record["corpus"],
+        "metrics": record["metrics"],
+    }
 
 
 def model_card(model: PerformerLM, record: dict[str, Any]) -> str:

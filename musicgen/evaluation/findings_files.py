@@ -1,0 +1,214 @@
+"""Findings as a folder: `KIND.json`, a CSV file for each table, PNG and SVG for each picture, and a page.
+
+The hard choice: `KIND.json` names every file beside it. By that a folder is known as one of ours, may be overwritten if
+there is nothing else in it, and can be read again to be put on a page with others. What is read may come from anyone,
+so it is only ever shown as text and pictures.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from musicgen.errors import UserError
+from musicgen.evaluation.findings import Explorer, Findings, Picture, Spread, Table
+from musicgen.evaluation.page import findings_page
+from musicgen.files import atomic_folder
+
+PAGE = "index.html"
+FORMAT = 1
+
+
+def save_findings(findings: Findings, folder: Path) -> None:
+    """Write a folder, whole or not at all; what is there is replaced, so ask first.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    files = {f"{table.name}.csv": csv_bytes(table) for table in findings.tables}
+    for picture in findings.pictures:
+        files |= {f"{picture.name}.png": picture.png, f"{picture.name}.svg": picture.svg}
+    for explorer in findings.explorers:
+        files |= {map_name(explorer, options): png_bytes(levels) for options, levels in explorer.maps.items()}
+    files[PAGE] = findings_page(findings.title, [findings]).encode("utf-8")
+    files[f"{findings.kind}.json"] = json_bytes(findings, [*files, f"{findings.kind}.json"])
+    with atomic_folder(folder) as partial:
+        for name, data in files.items():
+            (partial / name).write_bytes(data)
+
+
+def load_findings(folder: Path) -> Findings:
+    """Read what `save_findings` wrote, but for tables that people are not shown.
+
+    Raises:
+        UserError: It is no such folder, or a damaged one.
+    """
+    content = describe(folder)
+    if content is None:
+        raise UserError(f"{folder}: not a folder that `musicgen evaluate` made")
+    try:
+        return Findings(
+            kind=_text(content["kind"]),
+            title=_text(content["title"]),
+            summary=[_text(line) for line in content["summary"]],
+            settings=dict(content["settings"]),
+            tables=[_table(item) for item in content["tables"]],
+            pictures=[_picture(folder, item) for item in content["pictures"]],
+            explorers=[_explorer(folder, item) for item in content["explorers"]],
+            left_out=[_text(line) for line in content["left_out"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        raise UserError(f"{folder}: a damaged evaluation ({error}); make it again") from None
+
+
+def describe(folder: Path) -> dict[str, Any] | None:
+    """What the `KIND.json` of a folder says; None if there is none of ours."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            content = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and content.get("evaluation") == FORMAT and isinstance(content.get("files"), list):
+            return content
+    return None
+
+
+def csv_bytes(table: Table) -> bytes:
+    """A table for programs: numbers of six digits, nothing for what is not known, a spread in two columns."""
+    spread = [any(isinstance(row[place], Spread) for row in table.rows) for place in range(len(table.columns))]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ([name, f"{name} (deviation)"] if two else [name] for name, two in zip(table.columns, spread, strict=True))
+    writer.writerow(itertools.chain.from_iterable(names))
+    for row in table.rows:
+        cells: list[str] = []
+        for cell, two in zip(row, spread, strict=True):
+            values = (cell if isinstance(cell, Spread) else (cell, None)) if two else (cell,)
+            cells += ["" if (plain := _plain(value)) is None else str(plain) for value in values]
+        writer.writerow(cells)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def json_bytes(findings: Findings, files: list[str]) -> bytes:
+    """All that is known, for programs; null is what is not known."""
+    content = {
+        "evaluation": FORMAT,
+        "kind": findings.kind,
+        "title": findings.title,
+        "summary": list(findings.summary),
+        "settings": dict(findings.settings),
+        "tables": [_table_record(table) for table in findings.tables if table.shown],
+        "pictures": [{"name": picture.name, "title": picture.title} for picture in findings.pictures],
+        "explorers": [_explorer_record(explorer) for explorer in findings.explorers],
+        "left_out": list(findings.left_out),
+        **findings.details,
+        "files": sorted(files),
+    }
+    return (json.dumps(_plain(content), indent=1) + "\n").encode("utf-8", "replace")
+
+
+def map_name(explorer: Explorer, options: tuple[str, ...]) -> str:
+    """The file of one map."""
+    return "_".join([explorer.name, *(re.sub(r"[^0-9A-Za-z.-]+", "-", option) for option in options)]) + ".png"
+
+
+def png_bytes(levels: NDArray[np.uint8]) -> bytes:
+    """A map as a grey PNG, small without loss."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(levels).save(file, format="PNG", optimize=True)
+    return file.getvalue()
+
+
+def _plain(content: Any) -> Any:
+    """The same, with numbers of six digits, and none in the place of those that JSON does not have."""
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(value) for value in content]
+    if isinstance(content, np.generic):
+        content = content.item()
+    if isinstance(content, float):
+        return round(content, 6) if math.isfinite(content) else None
+    return str(content) if isinstance(content, Path) else content
+
+
+def _table_record(table: Table) -> dict[str, Any]:
+    cells = [[cell._asdict() if isinstance(cell, Spread) else cell for cell in row] for row in table.rows]
+    return {"name": table.name, "title": table.title, "columns": table.columns, "rows": cells, "digits": table.digits}
+
+
+def _explorer_record(explorer: Explorer) -> dict[str, Any]:
+    names = ("name", "title", "choices", "axes", "extent", "labels", "note")
+    record = {name: getattr(explorer, name) for name in names}
+    return {**record, "levels": [float(f"{level:.6g}") for level in explorer.levels], "maps": list(explorer.maps)}
+
+
+def _table(item: dict[str, Any]) -> Table:
+    columns = [_text(name) for name in item["columns"]]
+    rows = [[_cell(cell) for cell in row] for row in item["rows"]]
+    if any(len(row) != len(columns) for row in rows):
+        raise ValueError("a row that is not as long as there are columns")
+    return Table(_text(item["name"]), _text(item["title"]), columns, rows, int(item["digits"]))
+
+
+def _cell(cell: Any) -> Any:
+    if isinstance(cell, dict):
+        mean, deviation = (math.nan if cell[name] is None else float(cell[name]) for name in ("mean", "deviation"))
+        return Spread(mean, deviation)
+    if cell is None or isinstance(cell, (str, int, float)):
+        return cell
+    raise ValueError(f"a cell of {type(cell).__name__}")
+
+
+def _picture(folder: Path, item: dict[str, Any]) -> Picture:
+    name = _file_name(item["name"])
+    png, svg = ((folder / f"{name}.{kind}").read_bytes() for kind in ("png", "svg"))
+    return Picture(name, _text(item["title"]), png, svg)
+
+
+def _explorer(folder: Path, item: dict[str, Any]) -> Explorer:
+    from PIL import Image
+
+    rows, columns = (_text(axis) for axis in item["axes"])
+    height, width = (int(number) for number in item["extent"])
+    empty = Explorer(
+        name=_file_name(item["name"]),
+        title=_text(item["title"]),
+        choices={_text(name): [_text(option) for option in options] for name, options in item["choices"].items()},
+        maps={},
+        levels=[float(level) for level in item["levels"]],
+        axes=(rows, columns),
+        extent=(height, width),
+        labels=[_text(label) for label in item["labels"]],
+        note=_text(item["note"]),
+    )
+    maps = {}
+    for options in (tuple(_text(option) for option in options) for options in item["maps"]):
+        with Image.open(folder / map_name(empty, options)) as image:
+            maps[options] = np.asarray(image.convert("L"))
+    return Explorer(**{**vars(empty), "maps": maps})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _file_name(value: Any) -> str:
+    """A name that leads nowhere else."""
+    if not re.fullmatch(r"[0-9A-Za-z_-]+", _text(value)):
+        raise ValueError(f"{value!r} is no name of a file")
+    return str(value)
