@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Literal
 
@@ -161,3 +161,22 @@ def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:
         return "folder" if path.is_dir() else "file" if path.is_file() else "other" if path.exists() else None
     except OSError:  # a name that is too long, or a folder that may not be opened
         return None
+
+
+def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[str]:
+    """Names for paths: the last part of each, or more parts where that would not tell two apart.
+
+    Args:
+        paths: The paths.
+        key: By which they were given.
+        says_nothing: A part that is no name.
+
+    Raises:
+        UserError: One is given twice.
+    """
+    parts = [[part for part in Path(path).expanduser().absolute().parts if part != says_nothing] for path in paths]
+    for number in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-number:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UserError(f"{key}={','.join(paths)}: names one twice")

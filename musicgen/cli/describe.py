@@ -1,8 +1,4 @@
-"""`musicgen describe`: how large a model is, before any of it is made.
-
-The hard choice: the model is built on torch's meta device, where a tensor is a shape. The count is that of
-the real model, and 76 million parameters take no memory.
-"""
+"""`musicgen describe`: how large a model is, and what it is made of, in words."""
 
 from __future__ import annotations
 
@@ -22,9 +18,6 @@ of a piece while it streams.
 example: musicgen describe model=paper_24l pe=sine model.num_layers=12 vocab_size=333
 """
 
-FLOAT = 4  # bytes
-PARTS = {"embedding": "embedding", "layers": "layers", "encoding": "positional encoding", "output": "output"}
-
 
 def run(arguments: list[str]) -> int:
     """Print the table."""
@@ -37,6 +30,8 @@ def run(arguments: list[str]) -> int:
 
 def table(config: PerformerConfig) -> str:
     """Sizes of a model, aligned."""
+    from musicgen.model.size import FLOAT, count_parameters, state_bytes
+
     counts = count_parameters(config)
     total = sum(counts.values())
     rows = [
@@ -49,27 +44,6 @@ def table(config: PerformerConfig) -> str:
     lines = [f"{name:{left}}  {value:>{right}}  {note}".rstrip() for name, value, note in rows]
     words = [f"positions: {describe_encoding(config)}", f"decay: {describe_decay(config)}"]
     return "\n".join([*lines, "", *words])
-
-
-def count_parameters(config: PerformerConfig) -> dict[str, int]:
-    """Trained parameters by part of the model."""
-    import torch
-
-    from musicgen.model import PerformerLM
-
-    with torch.device("meta"):
-        model = PerformerLM(config)
-    return {
-        title: sum(parameter.numel() for parameter in model.get_submodule(name).parameters())
-        for name, title in PARTS.items()
-    }
-
-
-def state_bytes(config: PerformerConfig) -> int:
-    """Bytes of attention memory of one piece: a matrix and a scale for each head of each layer."""
-    encoded = config.num_realizations if config.is_stochastic else config.head_features
-    features = config.num_features if config.feature_map == "favor" else encoded
-    return FLOAT * config.num_layers * config.num_heads * (features * (config.head_features + 1) + 1)
 
 
 def describe_encoding(config: PerformerConfig) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from musicgen.errors import UserError
-from musicgen.files import kind_of
+from musicgen.files import kind_of, tell_apart
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -73,6 +74,19 @@ def required(config: Any, kind: str, name: str, example: str) -> Any:
     return value
 
 
+def several(given: str, key: str) -> dict[str, Path]:
+    """Paths with commas between them, by names that tell them apart; a path that is there is one, commas or not.
+
+    Raises:
+        UserError: A path is named twice, or none is.
+    """
+    whole = Path(given).expanduser()
+    paths = [given] if kind_of(whole) else [part.strip() for part in given.split(",") if part.strip()]
+    if not paths:
+        raise UserError(f"{key} is empty: write {key}=DIR or {key}=DIR,DIR")
+    return dict(zip(tell_apart(paths, key), (Path(path).expanduser() for path in paths), strict=True))
+
+
 def check_out(given: Path, overwrite: bool) -> None:
     """See that nothing is at the output but, if it may be overwritten, an evaluation and nothing else.
 
@@ -99,7 +113,9 @@ def publish(findings: Findings, given: Path) -> None:
     from musicgen.evaluation.findings import terminal
     from musicgen.evaluation.findings_files import PAGE, save_findings
 
-    save_findings(findings, given)
+    # Where it goes is no part of what was found: the same command gives the same bytes elsewhere.
+    kept = {key: value for key, value in findings.settings.items() if key not in ("out", "overwrite")}
+    save_findings(replace(findings, settings=kept), given)
     # A name that is no text can be written to a disk but not to every terminal.
     print(f"{terminal(findings)}\n\n{given / PAGE} shows it".encode("utf-8", "replace").decode())
 

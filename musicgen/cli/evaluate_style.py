@@ -7,18 +7,19 @@ files; but a report in which nothing is compared is an error and is not written.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from musicgen.cli.evaluate import configure_kind
+from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required, several
 from musicgen.cli.typed import build
-from musicgen.errors import UserError
-from musicgen.files import atomic_folder, kind_of
+
+if TYPE_CHECKING:
+    from musicgen.evaluation.findings import Findings
 
 ABOUT = """\
-usage: musicgen evaluate style reference=FILE|DIR generated=FILE|DIR out=DIR [key=value ...]
+usage: musicgen evaluate style reference=FILE|DIR generated=FILE|DIR[,...] out=DIR [key=value ...]
 
 Says how much generated music is in the style of the references that it continues: cosine similarities, from 0 to 1, of
 what notes follow which (time-pitch), where in the bar they begin and how long they last (onset-duration), and where
@@ -32,8 +33,8 @@ if the track of that name and program is so in the reference. Music is taken to 
 
 keys:
   reference=FILE|DIR   music in the style; one file is the reference of all that was generated
-  generated=FILE|DIR   continuations
-  out=DIR              folder for style.csv, style.json, style.png and style.svg
+  generated=FILE|DIR   continuations; several, with commas between them, are compared (one for each model)
+  out=DIR              folder for the page (index.html), tables (CSV, JSON) and the picture (PNG, SVG)
   published=true       counts as the paper's published code does, mistakes included, to compare with its figures
                        (but not the rounding of its bins: docs/evaluation.md)
   seed=0               of the choice of other styles, and of the intervals
@@ -42,7 +43,6 @@ keys:
 example: musicgen evaluate style reference=test_pieces generated=continued out=style
 """
 PATHS = ("reference", "generated", "out")
-MADE = ("style.csv", "style.json", "style.png", "style.svg")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class StyleConfig:
     """What `conf/evaluate_style.yaml` holds, key by key."""
 
     reference: Path | None
-    generated: Path | None
+    generated: str | None
     out: Path | None
     published: bool
     seed: int
@@ -65,60 +65,27 @@ def run(arguments: list[str]) -> int:
     """Evaluate style."""
     composed = configure_kind("style", ABOUT, arguments, PATHS)
     if composed is not None:
-        evaluate(build(StyleConfig, composed))
+        config = build(StyleConfig, composed)
+        out = required(config, "style", "out", "DIR")
+        check_out(out, config.overwrite)
+        publish(evaluate(config), out)
     return 0
 
 
-def evaluate(config: StyleConfig) -> None:
-    """Compare, write what came of it, and print it.
+def evaluate(config: StyleConfig) -> Findings:
+    """Compare each set of continuations with the references.
 
     Raises:
-        UserError: There is nothing to compare, or no place for the result.
+        UserError: There is nothing to compare.
     """
     from musicgen.evaluation.style_files import compare, match
-    from musicgen.evaluation.style_picture import draw_styles
-    from musicgen.evaluation.style_report import csv_bytes, json_bytes, summaries, table
+    from musicgen.evaluation.style_report import findings
 
-    reference, generated, given = (_required(config, name) for name in PATHS)
-    out = given.resolve()  # what comes to be there is another folder, even if we are in it
-    _check_out(given, out, config.overwrite)
-    matches = match(reference, generated)
-    files = len(matches.groups) + sum(map(len, matches.groups.values()))
-    workers = min(os.cpu_count() or 1, files)
-    result = compare(matches, config.published, config.seed, workers, _progress)
-    made = summaries(result, config.seed)
-    about = {"metric": "style", "published": config.published, "seed": config.seed}
-    pictures = draw_styles(result, made)
-    contents = (csv_bytes(result), json_bytes(result, made, about), pictures["png"], pictures["svg"])
-    with atomic_folder(out) as folder:
-        for name, data in zip(MADE, contents, strict=True):
-            (folder / name).write_bytes(data)
-    # A name that is no text can be written to a disk but not to every terminal.
-    print(f"{table(result, made)}\n\n{given / 'style.png'} shows it".encode("utf-8", "replace").decode())
-
-
-def _required(config: StyleConfig, name: str) -> Path:
-    value: Path | None = getattr(config, name)
-    if value is None:
-        kind = "DIR" if name == "out" else "FILE or DIR"
-        raise UserError(f"{name} is missing: write {name}={kind} (see `musicgen evaluate style --help`)")
-    return value
-
-
-def _check_out(given: Path, out: Path, overwrite: bool) -> None:
-    """See that nothing is at the output but, if it may be overwritten, an evaluation and nothing else."""
-    kind = kind_of(out)
-    if kind in ("file", "other"):
-        raise UserError(f"out={given}: exists and is not a folder; choose another name")
-    found = {path.name for path in out.iterdir()} if kind == "folder" else set()
-    if found - set(MADE):
-        raise UserError(f"out={given}: holds other things than an evaluation of style; choose another folder")
-    if found and not overwrite:
-        raise UserError(f"out={given}: holds an evaluation already; overwrite=true makes it anew")
-
-
-def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
-    from tqdm import tqdm
-
-    bar: Iterable[Any] = tqdm(items, total=total, unit="file", disable=None)  # none where nobody watches
-    return bar
+    reference = required(config, "style", "reference", "FILE or DIR")
+    results = {}
+    for name, path in several(required(config, "style", "generated", "FILE or DIR"), "generated").items():
+        matches = match(reference, path)
+        files = len(matches.groups) + sum(map(len, matches.groups.values()))
+        workers = min(os.cpu_count() or 1, files)
+        results[name] = compare(matches, config.published, config.seed, workers, partial(progress, unit="file"))
+    return findings(results, vars(config), config.seed)

@@ -19,11 +19,12 @@ VERBS = {
     "continue": ("continue grooves in styles that a model has not seen", "musicgen.cli.continuation"),
     "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
-    "evaluate": ("measure music that was made", "musicgen.cli.evaluate"),
+    "evaluate": ("measure models, and music that was made", "musicgen.cli.evaluate"),
     "export": ("make a model bundle from a checkpoint", "musicgen.cli.export"),
     "generate": ("write music with a model, from nothing or from a prompt", "musicgen.cli.generate"),
     "prepare": ("turn a folder of MIDI files into a training corpus", "musicgen.cli.prepare"),
     "render": ("draw and play a MIDI file: a picture and a sound file", "musicgen.cli.render"),
+    "report": ("measure models in every way, on one page", "musicgen.cli.report"),
     "train": ("train a model, or go on training it", "musicgen.cli.train"),
 }
 """Verb to what it does and the module whose `run(arguments)` does it and returns the exit status."""

@@ -32,6 +32,18 @@ def tidy(axes: Axes, grid: str = "y") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def label(text: str, longest: int = 32) -> str:
+    """A name for a figure: a square for what the font cannot show, which would be a warning, and no longer than this.
+
+    A dollar would begin a formula: draw it with `parse_math=False`.
+    """
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    known = get_font(findfont(FontProperties())).get_charmap()
+    text = "".join(letter if ord(letter) in known and letter.isprintable() else "□" for letter in text)
+    return text if len(text) <= longest else f"…{text[1 - longest :]}"
+
+
 def render(figure: Figure, name: str, title: str) -> Picture:
     """A figure as a picture of a name and a title."""
     import matplotlib as mpl

@@ -35,7 +35,7 @@ class Table:
         title: What it says, in a sentence without a full stop.
         columns: Their names.
         rows: As long as there are columns.
-        digits: After the point, for people; files have six.
+        digits: After the point, for people; files have more.
         shown: Whether people are shown it; a long one is a CSV file alone.
     """
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from musicgen.errors import UserError
 from musicgen.evaluation.findings import Explorer, Findings, Picture, Spread, Table
+from musicgen.evaluation.maps import DIGITS, map_name, png_bytes, read_png
 from musicgen.evaluation.page import findings_page
 from musicgen.files import atomic_folder
 
@@ -84,7 +84,7 @@ def describe(folder: Path) -> dict[str, Any] | None:
 
 
 def csv_bytes(table: Table) -> bytes:
-    """A table for programs: numbers of six digits, nothing for what is not known, a spread in two columns."""
+    """A table for programs: numbers of seven digits, nothing for what is not known, a spread in two columns."""
     spread = [any(isinstance(row[place], Spread) for row in table.rows) for place in range(len(table.columns))]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -117,22 +117,8 @@ def json_bytes(findings: Findings, files: list[str]) -> bytes:
     return (json.dumps(_plain(content), indent=1) + "\n").encode("utf-8", "replace")
 
 
-def map_name(explorer: Explorer, options: tuple[str, ...]) -> str:
-    """The file of one map."""
-    return "_".join([explorer.name, *(re.sub(r"[^0-9A-Za-z.-]+", "-", option) for option in options)]) + ".png"
-
-
-def png_bytes(levels: NDArray[np.uint8]) -> bytes:
-    """A map as a grey PNG, small without loss."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(levels).save(file, format="PNG", optimize=True)
-    return file.getvalue()
-
-
 def _plain(content: Any) -> Any:
-    """The same, with numbers of six digits, and none in the place of those that JSON does not have."""
+    """The same, with numbers of seven digits, and none in the place of those that JSON does not have."""
     if isinstance(content, Mapping):
         return {str(key): _plain(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
@@ -140,7 +126,7 @@ def _plain(content: Any) -> Any:
     if isinstance(content, np.generic):
         content = content.item()
     if isinstance(content, float):
-        return round(content, 6) if math.isfinite(content) else None
+        return float(f"{content:.{DIGITS}g}") if math.isfinite(content) else None
     return str(content) if isinstance(content, Path) else content
 
 
@@ -152,7 +138,7 @@ def _table_record(table: Table) -> dict[str, Any]:
 def _explorer_record(explorer: Explorer) -> dict[str, Any]:
     names = ("name", "title", "choices", "axes", "extent", "labels", "note")
     record = {name: getattr(explorer, name) for name in names}
-    return {**record, "levels": [float(f"{level:.6g}") for level in explorer.levels], "maps": list(explorer.maps)}
+    return {**record, "levels": list(explorer.levels), "maps": list(explorer.maps)}
 
 
 def _table(item: dict[str, Any]) -> Table:
@@ -179,8 +165,6 @@ def _picture(folder: Path, item: dict[str, Any]) -> Picture:
 
 
 def _explorer(folder: Path, item: dict[str, Any]) -> Explorer:
-    from PIL import Image
-
     rows, columns = (_text(axis) for axis in item["axes"])
     height, width = (int(number) for number in item["extent"])
     empty = Explorer(
@@ -196,8 +180,7 @@ def _explorer(folder: Path, item: dict[str, Any]) -> Explorer:
     )
     maps = {}
     for options in (tuple(_text(option) for option in options) for options in item["maps"]):
-        with Image.open(folder / map_name(empty, options)) as image:
-            maps[options] = np.asarray(image.convert("L"))
+        maps[options] = read_png((folder / map_name(empty, options)).read_bytes())
     return Explorer(**{**vars(empty), "maps": maps})
 
 

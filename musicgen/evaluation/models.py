@@ -6,21 +6,18 @@ config are the same model trained with other seeds: they are one curve, with the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from musicgen.data.open import AnyCorpus
 from musicgen.errors import UserError
+from musicgen.files import tell_apart
 from musicgen.model import PerformerConfig, PerformerLM
 from musicgen.model.bundle import read_training
-from musicgen.sampling.composer import Composer, find_bundle, load_composer
+from musicgen.sampling.composer import OF_A_RUN, Composer, find_bundle, load_composer
 from musicgen.tokens.language import Language
-
-BUNDLE = "bundle"  # of a run, in its folder
 
 
 @dataclass(frozen=True)
@@ -63,30 +60,13 @@ def load_models(names: str) -> list[Judged]:
     given = [name.strip() for name in names.split(",") if name.strip()]
     if not given:
         raise UserError("model is empty: write model=DIR or model=DIR,DIR")
-    folders = [_bundle_of(name) for name in given]
+    folders = [find_bundle(name) for name in given]
     composers = [load_composer(folder) for folder in folders]
-    called = _names(given)
+    called = tell_apart(given, "model", OF_A_RUN)
     return [
         Judged(name, composer, read_training(folder))
         for name, composer, folder in zip(called, composers, folders, strict=True)
     ]
-
-
-def _bundle_of(name: str) -> Path:
-    folder = find_bundle(name)
-    return folder / BUNDLE if (folder / BUNDLE / "config.json").is_file() else folder
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    """The last part of each path that says something, or more parts where that would not tell two apart."""
-    paths = [
-        [part for part in Path(name).expanduser().absolute().parts if part not in (BUNDLE, os.sep)] for name in given
-    ]
-    for parts in range(1, max(map(len, paths)) + 1):
-        names = ["/".join(path[-parts:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    raise UserError(f"model={','.join(given)}: names a model twice")
 
 
 def one_language(models: Sequence[Judged], corpus: AnyCorpus | None = None) -> Language:

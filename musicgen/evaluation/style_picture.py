@@ -6,69 +6,98 @@ piece have, which no continuation is expected to pass, and that of pieces in dif
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from musicgen.evaluation.style import METRICS
-from musicgen.evaluation.style_files import Result
-from musicgen.evaluation.style_report import COLUMNS, TITLES, Summary, values
+from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.findings import Picture
+from musicgen.evaluation.style import METRICS, QUARTERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BOX, CEILING, FLOOR = "#0072b2", "#009e73", "#d55e00"
-"""Told apart by colour-blind readers too."""
-LEGEND = {CEILING: "ceiling: a reference's two halves", FLOOR: "floor: a reference in another style"}
+TITLES = {"time_pitch": "time-pitch", "onset_duration": "onset-duration", "onset_drum": "onset-drum"}
+COLUMNS = (*(f"quarter {number}" for number in range(1, QUARTERS + 1)), "ceiling", "floor")
+LEGEND = {"ceiling": ("#555555", "ceiling: a reference's two halves"), "floor": ("#999999", "floor: another style")}
 NAMES = ("0-25 %", "25-50 %", "50-75 %", "75-100 %")
-DOTS = 120  # to the inch
+GROUP = 0.7
+"""Width of the boxes of one quarter, in quarters."""
 
 
-def draw_styles(result: Result, made: dict[str, dict[str, Summary]]) -> dict[str, bytes]:
-    """The picture as `png` and as `svg`. The same result gives the same bytes."""
-    import matplotlib as mpl
+class Summary(NamedTuple):
+    """Similarities over references.
+
+    Attributes:
+        references: How many have one.
+        median, lower_quartile, upper_quartile: Of them; nan if there is none.
+        interval: Between these two the median is, with a confidence of 95 % (a bootstrap over references).
+    """
+
+    references: int
+    median: float
+    lower_quartile: float
+    upper_quartile: float
+    interval: tuple[float, float]
+
+
+Summaries = Mapping[str, Mapping[str, Summary]]
+"""By metric and column."""
+
+
+def draw_styles(boxes: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], made: Mapping[str, Summaries]) -> Picture:
+    """The picture.
+
+    Args:
+        boxes: By set and metric, the similarities of each quarter.
+        made: By set, what they come to, with floor and ceiling.
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
-    shown = [metric for metric in METRICS if any(made[metric][name].references for name in COLUMNS[:4])]
+    shown = [metric for metric in METRICS if any(any(map(len, item[metric])) for item in boxes.values())]
     figure = Figure(figsize=(1.2 + 3.6 * len(shown), 4.2), layout="constrained")
     panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axes, metric in zip(panels, shown, strict=True):
-        _draw_panel(axes, result, metric, made[metric])
+        axes.set_title(TITLES[metric], size=11)
+        _draw_yardsticks(axes, next(iter(made.values()))[metric])
+        for number, item in enumerate(boxes.values()):
+            _draw_boxes(axes, item[metric], number, len(boxes))
+        axes.set_xticks(range(QUARTERS), NAMES, size=9)
+        axes.set_xlim(-0.6, QUARTERS - 0.4)
+        tidy(axes)
     panels[0].set(ylabel="style similarity", ylim=(-0.02, 1.04))
     figure.supxlabel("time in the continuation", size=10)
-    bands = [Line2D([], [], color=colour, linestyle="--", label=label) for colour, label in LEGEND.items()]
-    figure.legend(handles=bands, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
-    pictures = {}
-    with mpl.rc_context({"svg.hashsalt": "musicgen"}):
-        for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            file = io.BytesIO()
-            figure.savefig(file, format=kind, dpi=DOTS, metadata=metadata)
-            pictures[kind] = file.getvalue()
-    return pictures
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=shade, linestyle="--", label=label) for shade, label in LEGEND.values()
+    ]
+    if len(boxes) > 1:
+        handles += [Patch(facecolor="white", edgecolor=colour(n), label=name) for n, name in enumerate(boxes)]
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4), frameon=False, fontsize=9)
+    return render(figure, "style", "Style similarity of each quarter of the continuations, over references")
 
 
-def _draw_panel(axes: Axes, result: Result, metric: str, row: dict[str, Summary]) -> None:
-    axes.set_title(TITLES[metric], size=11)
-    for name, colour in zip(("ceiling", "floor"), LEGEND, strict=True):
+def _draw_yardsticks(axes: Axes, row: Mapping[str, Summary]) -> None:
+    for name, (shade, _) in LEGEND.items():
         band = row[name]
         if band.references:
-            axes.axhspan(band.lower_quartile, band.upper_quartile, color=colour, alpha=0.15, linewidth=0)
-            axes.axhline(band.median, color=colour, linewidth=1.2, linestyle="--")
-    data = [values(result, metric, name) for name in COLUMNS[:4]]
-    boxes = axes.boxplot(
-        data, positions=range(4), widths=0.5, showfliers=False, patch_artist=True,
-        medianprops={"color": "black", "linewidth": 1.6}, whiskerprops={"color": BOX}, capprops={"color": BOX},
+            axes.axhspan(band.lower_quartile, band.upper_quartile, color=shade, alpha=0.15, linewidth=0)
+            axes.axhline(band.median, color=shade, linewidth=1.2, linestyle="--")
+
+
+def _draw_boxes(axes: Axes, quarters: Sequence[Sequence[float]], number: int, sets: int) -> None:
+    width = GROUP / sets
+    places = np.arange(QUARTERS) + (number - (sets - 1) / 2) * width
+    drawn = axes.boxplot(
+        quarters, positions=places, widths=0.8 * width, showfliers=False, patch_artist=True,
+        medianprops={"color": "black", "linewidth": 1.6},
+        whiskerprops={"color": colour(number)}, capprops={"color": colour(number)},
     )  # fmt: skip
-    for box in boxes["boxes"]:
-        box.set(facecolor="white", edgecolor=BOX, linewidth=1.2)
+    for box in drawn["boxes"]:
+        box.set(facecolor="white", edgecolor=colour(number), linewidth=1.2)
     random = np.random.default_rng(0)
-    for place, numbers in enumerate(data):
-        across = place + random.uniform(-0.17, 0.17, len(numbers))
-        axes.scatter(across, numbers, s=9, color=BOX, alpha=0.45, linewidths=0, zorder=3)
-    axes.set_xticks(range(4), NAMES, size=9)
-    axes.set_xlim(-0.6, 3.6)
-    axes.grid(axis="y", color="0.9", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    for place, numbers in zip(places, quarters, strict=True):
+        across = place + random.uniform(-0.25, 0.25, len(numbers)) * width
+        axes.scatter(across, numbers, s=9, color=colour(number), alpha=0.45, linewidths=0, zorder=3)

@@ -1,4 +1,4 @@
-"""What comes out of comparing styles: numbers for programs (CSV and JSON) and a table for people.
+"""What comes out of comparing styles, of one set of continuations or of several, one for each model.
 
 The hard choice: a reference counts once, however many continuations it has. Medians, quartiles and intervals are over
 references, and what is undefined, because one of two pieces has no such notes, is left out of them and counted.
@@ -6,39 +6,19 @@ references, and what is undefined, because one of two pieces has no such notes, 
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from musicgen.evaluation.findings import Cell, Findings, Table
 from musicgen.evaluation.style import METRICS, QUARTERS, Similarity, over_parts
 from musicgen.evaluation.style_files import Comparison, Result
+from musicgen.evaluation.style_picture import COLUMNS, TITLES, Summary, draw_styles
 
-TITLES = {"time_pitch": "time-pitch", "onset_duration": "onset-duration", "onset_drum": "onset-drum"}
-COLUMNS = (*(f"quarter {number}" for number in range(1, QUARTERS + 1)), "ceiling", "floor")
 DRAWS = 2000
 """Of the bootstrap."""
-MOST_LINES = 20
-
-
-class Summary(NamedTuple):
-    """Similarities over references.
-
-    Attributes:
-        references: How many have one.
-        median, lower_quartile, upper_quartile: Of them; nan if there is none.
-        interval: Between these two the median is, with a confidence of 95 % (a bootstrap over references).
-    """
-
-    references: int
-    median: float
-    lower_quartile: float
-    upper_quartile: float
-    interval: tuple[float, float]
 
 
 def column(comparison: Comparison, name: str) -> Similarity | None:
@@ -80,48 +60,75 @@ def undefined(result: Result) -> dict[str, dict[str, int]]:
     }
 
 
-def table(result: Result, made: dict[str, dict[str, Summary]]) -> str:
-    """Lines for the terminal."""
+def findings(results: Mapping[str, Result], settings: Mapping[str, Any], seed: int) -> Findings:
+    """What is to be said of sets of continuations, by their names."""
+    made = {name: summaries(result, seed) for name, result in results.items()}
+    sentences = [_sentence(name if len(results) > 1 else "", result) for name, result in results.items()]
+    sentences += [line for result in results.values() for line in _nothing_to_compare(result)]
+    other_metre = list(dict.fromkeys(line for result in results.values() for line in result.other_metre))
+    return Findings(
+        kind="style",
+        title="Style similarity",
+        summary=[*sentences, *(f"metre: {line}" for line in other_metre)],
+        settings=settings,
+        tables=[summary_table(made), _all_cells(results)],
+        pictures=[draw_styles({name: boxes(result) for name, result in results.items()}, made)],
+        details={"sets": [_set(name, result, made[name]) for name, result in results.items()]},
+        left_out=list(dict.fromkeys(line for result in results.values() for line in result.left_out)),
+    )
+
+
+def boxes(result: Result) -> dict[str, list[list[float]]]:
+    """By metric, the similarities of each quarter."""
+    return {metric: [values(result, metric, name) for name in COLUMNS[:QUARTERS]] for metric in METRICS}
+
+
+def _sentence(name: str, result: Result) -> str:
     scored = [item for item in result.comparisons if item.quarters]
     continuations = sum(len(item.generated) for item in scored)
-    cells = [["similarity", *COLUMNS]]
-    for metric, row in made.items():
-        if any(item.references for item in row.values()):
-            cells.append([TITLES[metric], *(f"{item.median:.3f}" if item.references else "-" for item in row.values())])
-            cells.append(["  quartiles", *(_span(item.lower_quartile, item.upper_quartile) for item in row.values())])
-            cells.append(["  95 % interval", *(_span(*item.interval) for item in row.values())])
-    widths = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
-    lines = [f"{continuations:,} continuations of {len(scored):,} references; medians over references", ""]
-    lines += ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    total = QUARTERS * len(scored)
+    of_whom = f"{name}: " if name else ""
+    return f"{of_whom}{continuations:,} continuations of {len(scored):,} references; medians over references."
+
+
+def _nothing_to_compare(result: Result) -> list[str]:
+    total = QUARTERS * sum(1 for item in result.comparisons if item.quarters)
+    lines = []
     for metric, counts in undefined(result).items():
         missing = [f"{part} in {count:,} of {total:,} quarters" for part, count in counts.items() if count]
         if missing:
-            lines += [f"{TITLES[metric]}: no notes to compare for {', '.join(missing)}"]
-    lines += [f"left out: {line}" for line in result.left_out[:MOST_LINES]]
-    if len(result.left_out) > MOST_LINES:
-        lines.append(f"left out: {len(result.left_out) - MOST_LINES:,} more files, all named in style.json")
-    lines += [f"metre: {line}" for line in result.other_metre[:MOST_LINES]]
-    if len(result.other_metre) > MOST_LINES:
-        lines.append(f"metre: {len(result.other_metre) - MOST_LINES:,} more files, all named in style.json")
-    return "\n".join(lines)
+            lines.append(f"{TITLES[metric]}: no notes to compare for {', '.join(missing)}.")
+    return lines
+
+
+def summary_table(made: Mapping[str, Mapping[str, Mapping[str, Summary]]]) -> Table:
+    """Medians with quartiles and intervals, by metric, set and column."""
+    rows: list[list[Cell]] = []
+    for metric in METRICS:
+        for name, summary in made.items():
+            row = summary[metric]
+            if any(item.references for item in row.values()):
+                title = TITLES[metric] if len(made) == 1 else f"{TITLES[metric]}, {name}"
+                rows.append([title, *(f"{item.median:.3f}" if item.references else None for item in row.values())])
+                rows.append(["  quartiles", *(_span(i.lower_quartile, i.upper_quartile) for i in row.values())])
+                rows.append(["  95 % interval", *(_span(*item.interval) for item in row.values())])
+    return Table("summary", "Similarity of each quarter of the continuations", ["similarity", *COLUMNS], rows)
 
 
 def _span(low: float, high: float) -> str:
     return "" if math.isnan(low) else f"{low:.3f}-{high:.3f}"
 
 
-def csv_bytes(result: Result) -> bytes:
-    """A line for each reference, column, metric and part; the similarity is empty where it is undefined."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["reference", "continuations", "compared", "metric", "track", "similarity"])
-    for comparison in result.comparisons:
-        for name in COLUMNS:
-            for metric, part, value in _cells(column(comparison, name)):
-                shown = "" if math.isnan(value) else f"{value:.6f}"
-                writer.writerow([comparison.reference, len(comparison.generated), name, metric, part, shown])
-    return text.getvalue().encode("utf-8", "replace")
+def _all_cells(results: Mapping[str, Result]) -> Table:
+    """A line for each set, reference, column, metric and part."""
+    columns = ["set", "reference", "continuations", "compared", "metric", "track", "similarity"]
+    rows: list[list[Cell]] = [
+        [name, str(comparison.reference), len(comparison.generated), compared, metric, part, value]
+        for name, result in results.items()
+        for comparison in result.comparisons
+        for compared in COLUMNS
+        for metric, part, value in _cells(column(comparison, compared))
+    ]
+    return Table("style", "Similarity by reference, metric, track and quarter", columns, rows, shown=False)
 
 
 def _cells(similarity: Similarity | None) -> Iterator[tuple[str, str, float]]:
@@ -134,17 +141,15 @@ def _cells(similarity: Similarity | None) -> Iterator[tuple[str, str, float]]:
             yield metric, "mean", over_parts(similarity)[metric]
 
 
-def json_bytes(result: Result, made: dict[str, dict[str, Summary]], about: dict[str, Any]) -> bytes:
-    """All that is known, for programs; null is what is undefined."""
-    content = {
-        **about,
+def _set(name: str, result: Result, made: Mapping[str, Mapping[str, Summary]]) -> dict[str, Any]:
+    """All that is known of a set, for programs."""
+    return {
+        "name": name,
         "similarity": {metric: {name: item._asdict() for name, item in row.items()} for metric, row in made.items()},
         "undefined_quarters": undefined(result),
         "references": [_record(item) for item in result.comparisons],
-        "left_out": result.left_out,
         "other_metre": result.other_metre,
     }
-    return (json.dumps(_plain(content), indent=1) + "\n").encode()
 
 
 def _record(comparison: Comparison) -> dict[str, Any]:
@@ -158,14 +163,3 @@ def _record(comparison: Comparison) -> dict[str, Any]:
         for metric, part, value in _cells(column(comparison, name)):
             record["similarity"][metric].setdefault(part, {})[name] = value
     return record
-
-
-def _plain(content: Any) -> Any:
-    """The same, with numbers of six digits, and none in the place of nan, which JSON does not have."""
-    if isinstance(content, dict):
-        return {key: _plain(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_plain(value) for value in content]
-    if isinstance(content, float):
-        return None if math.isnan(content) else round(content, 6)
-    return content

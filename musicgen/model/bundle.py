@@ -37,6 +37,7 @@ def save_bundle(
     card: str | None = None,
     files: Mapping[str, bytes] | None = None,
     training: Mapping[str, Any] | None = None,
+    half: bool = False,
 ) -> None:
     """Write a model to a folder, whole or not at all; a bundle that is there already is replaced.
 
@@ -46,12 +47,19 @@ def save_bundle(
         card: The model card, in Markdown; a short one is written if none is given.
         files: Other files that belong to the model, by name: `tokenizer.json`.
         training: How it was trained, as JSON has it; `length` is that of the windows.
+        half: Whether matrices are rounded to 16 bits, to take half the room. Codes and gates are not: a frequency that
+            is off by a thousandth is another kernel a thousand tokens away.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
         raise UserError(f"{folder}: exists and is not a model bundle; give a new folder")
     with atomic_folder(folder) as partial:
-        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, partial / WEIGHTS)
+        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+        if half:
+            tensors = {
+                name: tensor.half() if _may_be_rounded(name, tensor) else tensor for name, tensor in tensors.items()
+            }
+        save_file(tensors, partial / WEIGHTS)
         description = {
             "format": FORMAT,
             "model": dataclasses.asdict(model.config),
@@ -84,8 +92,9 @@ def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:
     if hash_file(weights) != description.get("sha256"):
         raise UserError(f"{weights}: its contents are not what {CONFIG} says was saved; get the bundle again")
     with safe_open(weights, "pt") as file:
-        # assign: the tensors of the file become the parameters, with no second copy
-        model.load_state_dict({name: file.get_tensor(name) for name in file.keys()}, assign=True)  # noqa: SIM118
+        # assign: the tensors of the file become the parameters, with no second copy of those that need no widening
+        tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+        model.load_state_dict(tensors, assign=True)
     return model.eval()
 
 
@@ -119,12 +128,18 @@ def _model_that_fits(config: PerformerConfig, weights: Path) -> PerformerLM:
         raise UserError(f"{weights}: holds {len(layers)} layers where the config says {config.num_layers}")
     with torch.device("meta"):
         model = PerformerLM(config)
-    expected = {name: (tuple(tensor.shape), "F32") for name, tensor in model.state_dict().items()}
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            wanted, given = (str(side.get(name, "nothing")) for side in (expected, found))
-            raise UserError(f"{weights}: {name} is {given} where the config needs {wanted}")
+    tensors = model.state_dict()
+    for name in sorted(tensors.keys() | found.keys()):
+        dtypes = ("F32", "F16") if name in tensors and _may_be_rounded(name, tensors[name]) else ("F32",)
+        fitting = [(tuple(tensors[name].shape), dtype) for dtype in dtypes] if name in tensors else []
+        if found.get(name) not in fitting:
+            wanted = " or ".join(map(str, fitting)) or "nothing"
+            raise UserError(f"{weights}: {name} is {found.get(name, 'nothing')} where the config needs {wanted}")
     return model
+
+
+def _may_be_rounded(name: str, tensor: torch.Tensor) -> bool:
+    return tensor.dim() > 1 and not name.startswith("encoding.")
 
 
 def _default_card(model: PerformerLM) -> str:

@@ -33,6 +33,8 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {"remi": RemiDialect, "groove": Gro
 WHOLE = ("seed", "top_k", "bars", "tokens", "polyphony", "prompt_bars", "fork_at", "variations", "draw")
 NUMBERS = ("temperature", "top_p", "min_p", "seconds")
 BUILT_IN = Path(__file__).parents[1] / "models"
+OF_A_RUN = "bundle"
+"""Where the folder of a training run has its bundle."""
 
 
 @dataclass(frozen=True)
@@ -243,11 +245,11 @@ def load_composer(name: str | Path) -> Composer:
 
 
 def find_bundle(name: str | Path) -> Path:
-    """The folder of a model that is named by it or by the name of a built-in model."""
+    """The folder of a model that is named by it, by the folder of its run, or by the name of a built-in model."""
     path = Path(name).expanduser()
     built_in = sorted(folder.name for folder in BUILT_IN.glob("*") if folder.is_dir())
     if kind_of(path) == "folder":
-        return path
+        return path / OF_A_RUN if kind_of(path / OF_A_RUN) == "folder" else path
     if str(name) in built_in:
         return BUILT_IN / str(name)
     known = f"; built in: {', '.join(built_in)}" if built_in else ""

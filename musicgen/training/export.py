@@ -18,8 +18,8 @@ from musicgen.training.checkpoints import load_checkpoint
 PREFIX = "model."
 
 
-def export_checkpoint(path: Path, folder: Path) -> PerformerLM:
-    """Write the bundle of a checkpoint, and return the model.
+def export_checkpoint(path: Path, folder: Path, half: bool = False) -> PerformerLM:
+    """Write the bundle of a checkpoint, its matrices rounded to half the bits or not, and return the model.
 
     Raises:
         UserError: It is not a checkpoint of ours.
@@ -39,7 +39,8 @@ def export_checkpoint(path: Path, folder: Path) -> PerformerLM:
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise UserError(f"{path}: its weights are not those of its config ({str(error).splitlines()[0]})") from None
-    save_bundle(model, folder, model_card(model, record), {FILE: tokenizer_json(language)}, training_record(record))
+    card, files = model_card(model, record), {FILE: tokenizer_json(language)}
+    save_bundle(model, folder, card, files, training_record(record), half)
     return model
 
 

@@ -4,9 +4,10 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from musicgen.cli.compose import compose, groups, performer_config
-from musicgen.cli.describe import count_parameters, describe_encoding, state_bytes
+from musicgen.cli.describe import describe_encoding
 from musicgen.cli.main import main
 from musicgen.model import PerformerLM
+from musicgen.model.size import count_parameters, state_bytes
 
 PAPER_APE = 75_998_541  # parameters of the paper's baseline
 

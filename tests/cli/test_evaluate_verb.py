@@ -18,7 +18,7 @@ from musicgen.data.synthetic import compose
 from musicgen.midi.write import midi_bytes
 
 Run = Callable[..., tuple[int, str, str]]
-MADE = ["style.csv", "style.json", "style.png", "style.svg"]
+MADE = ["index.html", "style.csv", "style.json", "style.png", "style.svg", "summary.csv"]
 
 
 @pytest.fixture
@@ -50,14 +50,15 @@ def test_a_folder_becomes_a_report_a_table_and_a_picture(tmp_path: Path, run: Ru
     assert (status, complaint) == (0, "")
     assert "6 continuations of 3 references" in printed
     assert "time-pitch" in printed
-    assert "deep/er/style.png" in printed
+    assert "deep/er/index.html" in printed
     out = tmp_path / "deep" / "er"
     assert names(out) == MADE
     assert (out / "style.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (out / "style.svg").read_text("utf-8")
     report = json.loads((out / "style.json").read_text("utf-8"))
     assert report["left_out"] == []
-    assert (report["published"], report["seed"]) == (False, 0)
+    assert (report["settings"]["published"], report["settings"]["seed"]) == (False, 0)
+    (report,) = report["sets"]
     assert [len(item["generated"]) for item in report["references"]] == [2, 2, 2]
     cell = report["similarity"]["time_pitch"]["quarter 1"]
     assert 0 < cell["interval"][0] <= cell["median"] <= cell["interval"][1] <= 1
@@ -84,9 +85,21 @@ def test_the_same_command_writes_the_same_bytes_and_overwrites_when_told(tmp_pat
     assert changed == set(MADE)
 
 
+def test_several_sets_are_compared_under_the_names_of_their_folders(tmp_path: Path, run: Run) -> None:
+    status, printed, complaint = run("style", "reference=in", "generated=gen,in", "out=out")
+    assert (status, complaint) == (0, "")
+    assert "gen: 6 continuations of 3 references" in printed
+    assert "time-pitch, in " in printed
+    ours, same = json.loads((tmp_path / "out" / "style.json").read_text("utf-8"))["sets"]
+    assert (ours["name"], same["name"]) == ("gen", "in")
+    assert run("style", "reference=in", "generated=in", "out=alone")[0] == 0
+    (alone,) = json.loads((tmp_path / "alone" / "style.json").read_text("utf-8"))["sets"]
+    assert same == alone
+
+
 def test_single_files_can_be_compared_and_a_piece_is_like_itself(tmp_path: Path, run: Run) -> None:
     assert run("style", "reference=in/song 0.mid", "generated=in/song 0.mid", "out=out")[0] == 0
-    report = json.loads((tmp_path / "out" / "style.json").read_text("utf-8"))
+    (report,) = json.loads((tmp_path / "out" / "style.json").read_text("utf-8"))["sets"]
     quarters = report["references"][0]["similarity"]["time_pitch"]["other"]
     assert min(quarters[f"quarter {number}"] for number in range(1, 5)) > 0.5
     assert report["references"][0]["floor_reference"] is None
@@ -110,10 +123,10 @@ def test_files_that_cannot_be_used_are_lines_of_the_report(tmp_path: Path, run: 
     ("arguments", "naming"),
     [
         (["stile"], "'style'"),
-        (["zzz"], "choose from style"),
-        (["style"], "reference is missing"),
-        (["style", "reference=in"], "generated is missing"),
+        (["zzz"], "choose from nll, pe"),
         (["style", "reference=in", "generated=gen"], "out is missing"),
+        (["style", "generated=gen", "out=out"], "reference is missing"),
+        (["style", "reference=in", "out=out"], "generated is missing"),
         (["style", "reference=nowhere", "generated=gen", "out=out"], "reference=nowhere"),
         (["style", "reference=in", "generated=nowhere", "out=out"], "generated=nowhere"),
         (["style", "reference=in", "generated=empty", "out=out"], "generated=empty: no MIDI files"),

@@ -14,7 +14,7 @@ from style_oracle import random_score
 from musicgen.errors import UserError
 from musicgen.evaluation.style import over_parts, pool, quarters, roles, similarity, style
 from musicgen.evaluation.style_files import CONTINUES, Result, compare, continuation_start, match, read_continuation
-from musicgen.evaluation.style_report import summaries, summarise, table, undefined, values
+from musicgen.evaluation.style_report import findings, summaries, summarise, undefined, values
 from musicgen.midi.read import MidiError, parse_midi
 from musicgen.midi.score import Score, TimeSignature, Track, make_notes
 from musicgen.midi.write import midi_bytes
@@ -179,7 +179,7 @@ def test_a_file_that_is_not_in_common_time_is_judged_and_named(tmp_path: Path) -
     assert len(result.comparisons) == 1
     sentence = f"{waltz}: not in 4/4 (3/4 from beat 1 on), and judged as if it were"
     assert (result.left_out, result.other_metre) == ([], [sentence])
-    assert f"metre: {sentence}" in table(result, summaries(result, 0)).splitlines()
+    assert f"metre: {sentence}" in findings({"out": result}, {}, 0).summary
 
 
 def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from musicgen.errors import UserError
 from musicgen.model import PerformerConfig, PerformerLM, load_bundle, save_bundle
+from musicgen.model.bundle import read_training
 
 SMALL = {"vocab_size": 11, "num_layers": 2, "num_heads": 2, "d_model": 8, "d_ff": 12, "num_features": 6}
 
@@ -56,6 +57,30 @@ def test_a_bundle_is_four_plain_files_and_replaces_only_a_bundle(model: Performe
     assert [path.name for path in bundle.parent.iterdir()] == ["bundle"]
 
 
+@pytest.mark.parametrize("pe", ["sine", "conv", "ape"])
+def test_matrices_can_be_rounded_to_half_their_size_but_codes_and_gates_are_kept(pe: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = PerformerConfig(vocab_size=50, num_layers=2, num_heads=2, d_model=64, d_ff=256, pe=pe)  # type: ignore[arg-type]
+    model = PerformerLM(config).eval()
+    for name, half in (("whole", False), ("half", True)):
+        save_bundle(model, tmp_path / name, training={"length": 7}, half=half)
+    loaded = load_bundle(tmp_path / "half")
+    for (name, ours), theirs in zip(model.state_dict().items(), loaded.state_dict().values(), strict=True):
+        assert theirs.dtype == torch.float32
+        rounded = ours.dim() > 1 and not name.startswith("encoding.")
+        assert torch.equal(theirs, ours.half().float() if rounded else ours), name
+    whole, half_size = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half"))
+    assert 0.45 < half_size / whole < 0.6
+    assert read_training(tmp_path / "half") == {"length": 7}
+    assert read_training(tmp_path / "whole") == {"length": 7}
+
+
+def test_a_bundle_need_not_say_how_it_was_trained(bundle: Path) -> None:
+    assert read_training(bundle) == {}
+    edit_config(lambda d: d.update(training=["long"]))(bundle)
+    assert read_training(bundle) == {}
+
+
 def edit_config(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
     def edit(bundle: Path) -> None:
         description = json.loads((bundle / "config.json").read_text())
@@ -69,6 +94,11 @@ def tamper(bundle: Path) -> None:
     weights = load_file(bundle / "model.safetensors")
     weights["output.bias"] += 1
     save_file(weights, bundle / "model.safetensors")
+
+
+def round_codes(bundle: Path) -> None:
+    weights = load_file(bundle / "model.safetensors")
+    save_file({name: tensor.half() for name, tensor in weights.items()}, bundle / "model.safetensors")
 
 
 def truncate(bundle: Path) -> None:
@@ -85,6 +115,7 @@ def other_weights(bundle: Path) -> None:
     [
         (tamper, "not what config.json says"),
         (truncate, "damaged"),
+        (round_codes, "where the config needs"),
         (other_weights, "where the config needs"),
         (lambda bundle: (bundle / "model.safetensors").unlink(), "missing"),
         (lambda bundle: (bundle / "config.json").unlink(), "missing"),

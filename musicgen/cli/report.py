@@ -1,0 +1,283 @@
+"""`musicgen report`: everything that can be measured of some models, on one page.
+
+The hard choice: a report is the commands that anybody could type, one after the other, each with a folder of its own in
+the report's, and a page that puts together what they wrote. A part that is there already is taken as it is: a report
+that was interrupted goes on, and a part made by hand with other settings has its place.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from musicgen.cli.compose import configure
+from musicgen.cli.typed import build
+from musicgen.errors import UserError
+from musicgen.files import atomic_write, kind_of
+
+if TYPE_CHECKING:
+    from musicgen.evaluation.findings import Findings
+    from musicgen.evaluation.models import Judged
+
+ABOUT = """\
+usage: musicgen report model=NAME|DIR[,...] data=PREPARED out=DIR [key=value ...]
+
+Measures models, one or several to be compared, in every way that `musicgen evaluate` knows, lets them write pieces to
+be compared with real music, and shows it all on one page, out/index.html, which needs no network. Each part is in a
+folder of its own, with tables and pictures. Parts that are there already are taken as they are, so a report that was
+stopped goes on; and a part can be made with other settings: musicgen evaluate nll ... out=REPORT/nll
+
+keys:
+  model=NAME|DIR,...   built-in models, or folders of bundles or of training runs
+  data=DIR             corpus that `musicgen prepare` made, whose training songs the models were trained on
+  out=DIR              folder for the report
+  split=valid          held-out songs that models are judged on: valid or test
+  sections=nll,music   only these parts; of nll, pe, attention, realizations, music, novelty, style, resources
+  songs=N              at most so many held-out songs are scored
+  pieces=16 bars=16    pieces that each model writes, and their length
+  draws=3 seed=0       draws of noise to average over; seed of draws, choices and pieces
+  overwrite=true       makes parts anew that are in the folder
+
+example: musicgen report model=runs/small/ape,runs/small/sine data=data/pop_piano out=report
+"""
+PATHS = ("model", "data", "out", "sections")
+PAGE = "index.html"
+PIECES = "pieces"
+CONTINUED = "continued"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """What `conf/report.yaml` holds, key by key."""
+
+    model: str | None
+    data: Path | None
+    out: Path | None
+    split: Literal["valid", "test"]
+    sections: str | None
+    songs: int | None
+    pieces: int
+    bars: int
+    draws: int
+    seed: int
+    overwrite: bool
+
+    def __post_init__(self) -> None:
+        for name in ("songs", "pieces", "bars", "draws"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value}: takes 1 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed={self.seed}: takes a number from 0 on")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report is made from.
+
+    Attributes:
+        config: What was asked for.
+        models: Those to be judged.
+        out: The folder, which is there.
+    """
+
+    config: ReportConfig
+    models: list[Judged]
+    out: Path
+
+    @property
+    def speaks_groove(self) -> bool:
+        """Whether the models write grooves."""
+        return self.models[0].language.name == "groove"
+
+    def names(self) -> list[str]:
+        """Of models, for folders."""
+        return [model.name.replace("/", "_") for model in self.models]
+
+    def judged(self) -> list[str]:
+        """What every kind that judges models is told."""
+        return [f"model={self.config.model}", f"seed={self.config.seed}"]
+
+    def on_songs(self) -> list[str]:
+        """What every kind that scores songs is told."""
+        config = self.config
+        songs = [] if config.songs is None else [f"songs={config.songs}"]
+        return [*self.judged(), f"data={config.data}", f"split={config.split}", f"draws={config.draws}", *songs]
+
+    def pieces(self) -> str:
+        """Folders of pieces, one for each model."""
+        return ",".join(str(self.out / PIECES / name) for name in self.names())
+
+
+def _realizations(report: Report) -> list[str]:
+    if not all(model.model.config.is_stochastic for model in report.models):
+        raise UserError("only for models whose encoding is stochastic (sine, conv)")
+    return report.on_songs()
+
+
+def _style(report: Report) -> list[str]:
+    if not report.speaks_groove:
+        raise UserError("only for models of grooves, which continue accompaniments in a style")
+    first = report.out / CONTINUED / report.names()[0]
+    generated = [report.out / CONTINUED / name / "continuations" for name in report.names()]
+    return [
+        f"reference={first / 'references'}",
+        f"generated={','.join(map(str, generated))}",
+        f"seed={report.config.seed}",
+    ]
+
+
+SECTIONS: dict[str, Callable[[Report], list[str]]] = {
+    "nll": Report.on_songs,
+    "pe": lambda report: [*report.judged(), f"draws={report.config.draws}"],
+    "attention": Report.judged,
+    "realizations": _realizations,
+    "music": lambda report: [
+        f"generated={report.pieces()}",
+        f"reference={report.config.data}",
+        f"split={report.config.split}",
+        f"seed={report.config.seed}",
+    ],
+    "novelty": lambda report: [f"generated={report.pieces()}", f"training={report.config.data}"],
+    "style": _style,
+    "resources": lambda report: [f"model={report.config.model}"],
+}
+"""Parts in the order of the page, and what `musicgen evaluate PART` is told; `UserError` says why there can be none."""
+
+
+def run(arguments: list[str]) -> int:
+    """Make a report."""
+    composed = configure("report", ABOUT, arguments, PATHS)
+    if composed is not None:
+        make(build(ReportConfig, composed))
+    return 0
+
+
+def make(config: ReportConfig) -> None:
+    """Make the parts that are not there, and the page.
+
+    Raises:
+        UserError: Something that the caller can put right.
+    """
+    for name, example in (("model", "NAME or DIR"), ("data", "PREPARED"), ("out", "DIR")):
+        if getattr(config, name) is None:
+            raise UserError(f"{name} is missing: write {name}={example} (see `musicgen report --help`)")
+    wanted = _wanted(config.sections)
+    out = config.out
+    assert out is not None and config.model is not None and config.data is not None  # noqa: S101, PT018  (seen above)
+    _check_folder(out)
+    from musicgen.data.open import open_corpus
+    from musicgen.evaluation.models import load_models, one_language
+
+    models = load_models(config.model)
+    one_language(models, open_corpus(config.data))
+    report = Report(config, models, out)
+    missing = wanted
+    if not config.overwrite:
+        _check_found(report, wanted)
+        missing = [section for section in wanted if kind_of(out / section) != "folder"]
+    if {"music", "novelty"} & set(missing):
+        _write_pieces(report)
+    if "style" in missing and report.speaks_groove:
+        _continue(report)
+    parts = [_section(report, section) for section in wanted]
+    made = [part for part in parts if not isinstance(part, str)]
+    notes = [part for part in parts if isinstance(part, str)]
+    if not made:
+        raise UserError(f"no part of the report could be made: {notes[0]}")
+    _write_page(report, made, notes)
+    print(f"\n{out / PAGE} shows it all")
+
+
+def _wanted(sections: str | None) -> list[str]:
+    asked = [name.strip() for name in (sections or ",".join(SECTIONS)).split(",") if name.strip()]
+    for name in asked:
+        if name not in SECTIONS:
+            raise UserError(f"sections={name}: there is no such part; choose from {', '.join(SECTIONS)}")
+    return [name for name in SECTIONS if name in asked]
+
+
+def _check_folder(out: Path) -> None:
+    kind = kind_of(out)
+    if kind in ("file", "other"):
+        raise UserError(f"out={out}: exists and is not a folder; choose another name")
+    found = {path.name for path in out.iterdir()} if kind == "folder" else set()
+    if found - {*SECTIONS, PAGE, PIECES, CONTINUED}:
+        raise UserError(f"out={out}: holds other things than a report; choose another folder")
+
+
+def _check_found(report: Report, wanted: list[str]) -> None:
+    """See that parts that are there are of the same models and data; other settings may be others."""
+    from musicgen.evaluation.findings_files import load_findings
+
+    for section in wanted:
+        folder = report.out / section
+        if kind_of(folder) != "folder":
+            continue
+        found = load_findings(folder).settings
+        for argument in SECTIONS[section](report):
+            key, _, value = argument.partition("=")
+            if key in ("model", "data", "generated", "training") and str(found.get(key)) != value:
+                raise UserError(f"{folder}: is there, and of {key}={found.get(key)}; overwrite=true makes all anew")
+
+
+def _section(report: Report, section: str) -> Findings | str:
+    """One part: found, or made now; or why there is none."""
+    from musicgen.cli.evaluate import run as evaluate
+    from musicgen.evaluation.findings_files import load_findings
+
+    folder = report.out / section
+    is_there = kind_of(folder) == "folder" and not report.config.overwrite
+    try:
+        if is_there:
+            print(f"{section}: taken from {folder}")
+        else:
+            arguments = [section, *SECTIONS[section](report), f"out={folder}", "overwrite=true"]
+            print(f"\n{shlex.join(['musicgen', 'evaluate', *arguments])}\n", flush=True)
+            evaluate(arguments)
+        return load_findings(folder)
+    except UserError as error:
+        print(reason := f"{section}: not in this report: {error}")
+        return reason
+
+
+def _write_pieces(report: Report) -> None:
+    """Let each model write pieces, once for all parts that look at them."""
+    from musicgen.cli.generate import run as generate
+
+    config = report.config
+    for name, given in zip(report.names(), (config.model or "").split(","), strict=True):
+        folder = report.out / PIECES / name
+        if kind_of(folder) == "folder" and not config.overwrite:
+            continue
+        asked = [f"model={given.strip()}", f"n={config.pieces}", f"bars={config.bars}", f"seed={config.seed}"]
+        generate([*asked, f"out={folder}", "overwrite=true"])
+
+
+def _continue(report: Report) -> None:
+    """Let each model continue the same grooves."""
+    from musicgen.cli.continuation import run as continue_grooves
+
+    config = report.config
+    for name, given in zip(report.names(), (config.model or "").split(","), strict=True):
+        folder = report.out / CONTINUED / name
+        if kind_of(folder) == "folder" and not config.overwrite:
+            continue
+        asked = [f"model={given.strip()}", f"data={config.data}", f"split={config.split}", f"styles={config.pieces}"]
+        continue_grooves([*asked, f"seed={config.seed}", f"out={folder}", "overwrite=true", "picture=false"])
+
+
+def _write_page(report: Report, made: list[Findings], notes: list[str]) -> None:
+    from musicgen.evaluation.page import findings_page
+
+    names = ", ".join(model.name for model in report.models)
+    links = [
+        (f"{PIECES}/{name}/{PAGE}", f"Pieces of {name}")
+        for name in report.names()
+        if (report.out / PIECES / name / PAGE).is_file()
+    ]
+    page = findings_page(f"Report on {names}", made, notes, links)
+    atomic_write(report.out / PAGE, page.encode("utf-8"))

@@ -1,0 +1,99 @@
+"""Identical-token probing: what the first layer attends to in a piece of one token, repeated.
+
+All that tells the positions of such a piece apart is their encoding, so its attention shows the encoding alone.
+
+The hard choice: of a map only the windows that metrics look at are computed, block of queries by block, in double
+precision. Queries and keys are the model's own, to the bit; their products are then without rounding of our own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import as_strided
+from torch import Tensor
+
+from musicgen.errors import UserError
+from musicgen.evaluation.models import Judged
+from musicgen.evaluation.pe_metrics import Floats
+from musicgen.model import PerformerLM
+from musicgen.model.encoding import sinusoids
+from musicgen.model.layers import PerformerLayer
+from musicgen.spe import Draw
+
+ROWS = 256  # queries that meet their keys in one product
+
+
+class Probe:
+    """The first layer of a model, at the positions 0 to `length` − 1.
+
+    Args:
+        model: The model.
+        draw: The noise.
+        length: How many positions.
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: PerformerLM, draw: Draw, length: int) -> None:
+        self._model, self._positions = model, torch.arange(length)
+        self._layer = cast(PerformerLayer, model.layers[0])
+        self._encoder = model.encoding.encoder(draw, self._positions, model.embedding.weight)
+
+    @torch.no_grad()
+    def queries_and_keys(self, tokens: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Encoded queries and keys of each token at all positions, `(tokens, length, heads, E)`."""
+        config = self._model.config
+        hidden = self._model.embedding(torch.tensor(tokens)).unsqueeze(1) * math.sqrt(config.d_model)
+        if config.pe == "ape":
+            hidden = hidden + sinusoids(self._positions, config.d_model).to(hidden)
+        both = self._layer.project_queries_keys(hidden).unflatten(-1, (2, config.num_heads, -1))
+        queries, keys = both.expand(-1, len(self._positions), -1, -1, -1).unbind(2)
+        return self._encoder(0, queries, keys)
+
+    @torch.no_grad()
+    def windows(self, queries: Tensor, keys: Tensor, low: int, high: int, width: int) -> Floats:
+        """Logarithms of unnormalised attention, exp(q·k/√E) and, if there is a decay, times γ^lag.
+
+        Args:
+            queries: As `queries_and_keys` gives them.
+            keys: As it gives them.
+            low: The first query.
+            high: One past the last query.
+            width: Keys of each: its own position is the last, and the others come right before it.
+
+        Returns:
+            `(tokens, heads, queries, width)`; −inf where there is no key.
+        """
+        left, right = (tensor.double().transpose(1, 2).numpy() for tensor in (queries[:, low:high], keys[:, :high]))
+        right = np.pad(right, ((0, 0), (0, 0), (width - 1, 0), (0, 0)))  # position n stands at n + width − 1
+        windows = np.empty((*left.shape[:-1], width))
+        for start in range(low, high, ROWS):
+            stop = min(start + ROWS, high)
+            rows = slice(start - low, stop - low)
+            products = left[..., rows, :] @ right[..., start : stop + width - 1, :].swapaxes(-1, -2)
+            *outer, row, column = products.strides
+            shape = windows[..., rows, :].shape
+            windows[..., rows, :] = as_strided(products, shape, (*outer, row + column, column), writeable=False)
+        windows *= queries.shape[-1] ** -0.5
+        if self._layer.decay is not None:
+            lags = np.arange(width - 1, -1, -1)
+            windows += self._layer.decay().double().numpy()[:, None, None] * lags
+        keys_at = np.arange(low, high)[:, None] - np.arange(width - 1, -1, -1)
+        windows[..., keys_at < 0] = -np.inf
+        return windows
+
+
+def window_of(judged: Judged, given: int | None) -> int:
+    """How many tokens the windows had that a model was trained on: as its bundle says, or else what is given.
+
+    Raises:
+        UserError: Neither is known.
+    """
+    length = judged.trained_length or given
+    if length is None:
+        raise UserError(f"model: {judged.name} does not say how long its training windows were: give trained=TOKENS")
+    return length

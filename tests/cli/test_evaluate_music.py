@@ -1,0 +1,171 @@
+"""`musicgen evaluate music`: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from musicgen.cli import evaluate_music
+from musicgen.cli import main as command
+from musicgen.cli.compose import compose as compose_config
+from musicgen.data import summary
+from musicgen.data.synthetic import compose
+from musicgen.evaluation import music
+from musicgen.evaluation.findings import Picture
+from musicgen.evaluation.music import grammar_errors
+from musicgen.evaluation.music_metrics import METRICS
+from musicgen.midi.score import Score, make_notes
+from musicgen.midi.write import midi_bytes
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command, in a folder with real and generated music: its status, what it printed and complained of."""
+    for folder, first in (("real", 0), ("made", 20)):
+        (tmp_path / folder).mkdir()
+        for seed in range(first, first + 4):
+            (tmp_path / folder / f"{seed}.mid").write_bytes(midi_bytes(compose(seed, 4 if first else 8)))
+    record = {"grammar_errors": 1, "tokens": [0] * 4}
+    (tmp_path / "made" / "20.json").write_text(json.dumps(record))
+    (tmp_path / "dull").mkdir()
+    for number in range(3):
+        starts = [480 * beat for beat in range(16)]
+        score = Score(480, make_notes(starts, [start + 240 for start in starts], [30 + number] * 16, 64))
+        (tmp_path / "dull" / f"{number}.mid").write_bytes(midi_bytes(score))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        status = command.main(["evaluate", "music", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the pictures, which take longer than all the rest."""
+    for name in ("draw_distributions", "draw_bar_similarity"):
+        picture = Picture(name, "nothing", b"", b"")
+        monkeypatch.setattr(music, name, lambda *_, picture=picture: picture)
+    monkeypatch.setattr(summary, "draw_summary", lambda _, path: path.write_bytes(b"no picture"))
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_sets_are_compared_and_the_same_bytes_come_of_it_again(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "made" / "bad.mid").write_bytes(b"MThd")
+    status, printed, complaint = run("generated=made,dull", "reference=real", "out=out")
+    assert (status, complaint) == (0, "")
+    assert "4 pieces of made and 3 pieces of dull beside 4 real songs; of each, the first 4 bars count." in printed
+    assert "left out: made/bad.mid: " in printed
+    assert "25.00% of tokens break the grammar, by 1 records" in printed
+    assert "Fewer than 10 pieces" in printed
+    out = tmp_path / "out"
+    numbers = {(row["set"], row["metric"]): row for row in rows(out / "music_numbers.csv")}
+    assert float(numbers["dull", "pitches used"]["median"]) == 1
+    assert float(numbers["dull", "pitches used"]["delta"]) == -1
+    assert float(numbers["dull", "pitches used"]["overlap"]) < 0.1
+    assert float(numbers["made", "pitches used"]["overlap"]) > 0.3
+    assert numbers["made", "grammar error rate"]["pieces"] == "1"
+    pieces = rows(out / "pieces.csv")
+    assert len(pieces) == 4 + 3 + 4
+    assert {piece["bars"] for piece in pieces if piece["set"] == "reference"} == {"8"}
+    assert list(pieces[0])[3 : 3 + len(METRICS)] == list(METRICS)
+    report = json.loads((out / "music.json").read_text("utf-8"))
+    assert report["bars_compared"] == 4
+    assert {item["name"] for item in report["pictures"]} == {"music_distributions", "bar_similarity_curve"}
+    names = [item["name"] for item in (*report["tables"], *report["pictures"])]
+    assert len(set(names)) == len(names)
+    assert run("generated=made,dull", "reference=real", "out=again")[0] == 0
+    for path in out.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_copy_of_the_reference_overlaps_with_it_and_a_corpus_can_be_one(tmp_path: Path, run: Run) -> None:
+    assert command.main(["prepare", "input=real", "output=corpus"]) == 0
+    assert run("generated=real", "reference=corpus", "split=all", "out=out", "bars=2")[0] == 0
+    for row in rows(tmp_path / "out" / "music_numbers.csv"):
+        if row["set"] == "real":
+            assert row["delta"] in ("", "0.0"), row
+            assert row["overlap"] == "" or float(row["overlap"]) > 0.99, row
+    assert {piece["bars"] for piece in rows(tmp_path / "out" / "pieces.csv")} == {"8"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_single_files_have_medians_and_no_overlap(tmp_path: Path, run: Run) -> None:
+    assert run("generated=made/21.mid", "reference=real/0.mid", "out=out")[0] == 0
+    (row,) = (
+        row for row in rows(tmp_path / "out" / "music_numbers.csv") if row["metric"] == "polyphony" and row["delta"]
+    )
+    assert (row["overlap"], row["halves overlap"], row["delta low"]) == ("", "", "")
+    assert float(row["median"]) > 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"grammar_errors": 2}',
+        '{"grammar_errors": 3, "tokens": [1]}',
+        '{"grammar_errors": 0, "tokens": []}',
+        '{"grammar_errors": null, "tokens": [1]}',
+        "[" * 100_000,
+    ],
+    ids=lambda content: content[:20],
+)
+def test_what_is_no_record_says_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    assert grammar_errors(tmp_path / "x.mid") != grammar_errors(tmp_path / "x.mid")  # nan
+    assert grammar_errors(None) != grammar_errors(None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "naming"),
+    [
+        ([], "generated is missing"),
+        (["generated=made"], "reference is missing"),
+        (["generated=made", "reference=real"], "out is missing"),
+        (["generated=nowhere", "reference=real", "out=out"], "generated=nowhere"),
+        (["generated=made,nowhere", "reference=real", "out=out"], "generated=nowhere"),
+        (["generated=made", "reference=empty", "out=out"], "reference=empty: no MIDI files"),
+        (["generated=made", "reference=real", "out=made"], "out=made: holds other things"),
+        (["generated=made", "reference=real", "out=out", "bars=0"], "bars=0"),
+        (["generated=made", "reference=real", "out=out", "seed=-1"], "seed=-1"),
+        (["generated=made", "reference=real", "out=out", "split=some"], "split=some"),
+        (["generated=made", "refrence=real"], "'reference'"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_and_nothing_written(
+    arguments: list[str], naming: str, tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / "empty").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    status, printed, complaint = run(*arguments)
+    assert (status, printed) == (2, "")
+    assert complaint.startswith("musicgen: ")
+    assert complaint.count("\n") == 1
+    assert naming in complaint
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_help_names_every_key(run: Run) -> None:
+    status, printed, _ = run("--help")
+    assert status == 0
+    assert evaluate_music.ABOUT.strip() in printed
+    for key in compose_config("evaluate_music", []):
+        assert re.search(rf"\b{key}=", printed), key

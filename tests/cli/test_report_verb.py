@@ -1,0 +1,139 @@
+"""`musicgen report`: every part on one page, parts that are there taken as they are, and the wrong thing refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from musicgen.cli import main as command
+from musicgen.cli import report
+from musicgen.cli.compose import compose as compose_config
+from musicgen.model import PerformerConfig, PerformerLM, save_bundle
+from musicgen.tokens import Remi
+from musicgen.tokens.groove import Groove
+from musicgen.tokens.tokenizer import tokenizer_json
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = ("pieces=2", "bars=2", "draws=1", "songs=2")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two models of piano music and one of grooves, all of which know nothing, and a corpus of each."""
+    folder = tmp_path_factory.mktemp("desk")
+    for seed, (name, language, pe) in enumerate(
+        [("sine", Remi(), "sine"), ("ape", Remi(), "ape"), ("groove", Groove(), "sine")]
+    ):
+        torch.manual_seed(seed)
+        config = PerformerConfig(
+            vocab_size=len(language.vocabulary), num_layers=1, num_heads=2, d_model=16, d_ff=32, num_features=8,
+            num_realizations=8, pe=pe,  # type: ignore[arg-type]
+        )  # fmt: skip
+        files = {"tokenizer.json": tokenizer_json(language)}
+        save_bundle(PerformerLM(config), folder / name, files=files, training={"length": 32, "batch_size": 2})
+    for source, output in (("synthetic", "songs"), ("synthetic_grooves", "grooves")):
+        made = [f"source={source}", "songs=24", "bars=8", f"output={folder}/{output}", "workers=1"]
+        assert command.main(["prepare", *made]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], desk: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command, in that folder: its exit status, what it printed, and what it complained of."""
+    monkeypatch.chdir(desk)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        status = command.main(["report", *map(str, arguments)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+def test_everything_is_on_one_page_and_what_is_there_is_not_made_again(tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "report"
+    asked = ("model=sine,ape", "data=songs", f"out={out}", *SMALL)
+    status, printed, complaint = run(*asked)
+    assert (status, complaint) == (0, "")
+    made = [name for name in report.SECTIONS if name not in ("realizations", "style")]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*made, "index.html", "pieces"])
+    assert "realizations: not in this report: only for models whose encoding is stochastic" in printed
+    page = (out / "index.html").read_text("utf-8")
+    for name in made:
+        assert f'<section id="{name}">' in page
+        assert f"musicgen evaluate {name} " in printed
+    assert "style: not in this report" in page
+    beside = re.findall(r"(?:src|href)=\"(?!data:|#)([^\"]*)", page)
+    assert beside == ["pieces/sine/index.html", "pieces/ape/index.html"]
+    assert all((out / path).is_file() for path in beside)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.csv")}
+    status, printed, complaint = run(*asked)
+    assert (status, complaint) == (0, "")
+    assert f"nll: taken from {out / 'nll'}" in printed
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.csv")} == before
+    assert (out / "index.html").read_text("utf-8") == page
+    status, printed, complaint = run("model=sine", *asked[1:])
+    assert (status, printed) == (2, "")
+    assert "model=sine,ape; overwrite=true" in complaint
+
+
+def test_grooves_have_a_style_and_a_part_made_by_hand_is_kept(tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "report"
+    by_hand = ["nll", "model=groove", "data=grooves", "draws=2", f"out={out}/nll"]
+    assert command.main(["evaluate", *by_hand]) == 0
+    asked = ("model=groove", "data=grooves", f"out={out}", "sections=style,nll,realizations", *SMALL)
+    status, printed, complaint = run(*asked)
+    assert (status, complaint) == (0, "")
+    assert f"nll: taken from {out / 'nll'}" in printed
+    page = (out / "index.html").read_text("utf-8")
+    assert re.findall(r'<section id="(\w+)">', page) == ["nll", "realizations", "style"]
+    settings = json.loads((out / "nll" / "nll.json").read_text("utf-8"))["settings"]
+    assert settings["draws"] == 2
+    status, _, complaint = run(*asked, "overwrite=true")
+    assert (status, complaint) == (0, "")
+    settings = json.loads((out / "nll" / "nll.json").read_text("utf-8"))["settings"]
+    assert settings["draws"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "naming"),
+    [
+        (["data=songs", "out=new"], "model is missing"),
+        (["model=sine", "out=new"], "data is missing"),
+        (["model=sine", "data=songs"], "out is missing"),
+        (["model=nothing", "data=songs", "out=new"], "model=nothing"),
+        (["model=sine,groove", "data=songs", "out=new"], "models of one kind"),
+        (["model=sine", "data=grooves", "out=new"], "data: the corpus holds groove tokens"),
+        (["model=sine", "data=sine", "out=new"], "sine"),
+        (["model=sine", "data=songs", "out=songs"], "out=songs: holds other things than a report"),
+        (["model=sine", "data=songs", "out=songs/corpus.json"], "not a folder"),
+        (["model=sine", "data=songs", "out=new", "sections=nll,magic"], "sections=magic"),
+        (["model=sine", "data=songs", "out=new", "sections=style"], "no part of the report could be made: style"),
+        (["model=sine", "data=songs", "out=new", "split=train"], "split=train"),
+        (["model=sine", "data=songs", "out=new", "draws=0"], "draws=0"),
+        (["modle=sine"], "'model'"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
+    arguments: list[str], naming: str, desk: Path, run: Run
+) -> None:
+    before = sorted(path for path in desk.rglob("*"))
+    status, _, complaint = run(*arguments)
+    assert status == 2
+    assert complaint.startswith("musicgen: ")
+    assert complaint.count("\n") == 1
+    assert naming in complaint
+    assert sorted(path for path in desk.rglob("*")) == before
+
+
+def test_help_names_every_key(run: Run) -> None:
+    status, printed, _ = run("--help")
+    assert status == 0
+    for key in compose_config("report", []):
+        assert re.search(rf"\b{key}=", printed), key
