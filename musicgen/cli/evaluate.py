@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from musicgen.cli.typed import build
 from musicgen.errors import UserError
 from musicgen.files import kind_of, tell_apart
 
@@ -62,16 +63,35 @@ def configure_kind(kind: str, about: str, arguments: list[str], paths: Collectio
         raise UserError(str(error).replace(f"musicgen evaluate_{kind}", f"musicgen evaluate {kind}")) from None
 
 
-def required(config: Any, kind: str, name: str, example: str) -> Any:
-    """A value that has to be given.
+def run_kind(
+    kind: str,
+    about: str,
+    config: type[T],
+    evaluate: Callable[[T], Findings],
+    arguments: list[str],
+    texts: Collection[str],
+    needed: Mapping[str, str],
+) -> int:
+    """What every kind does when it is called: configure, see that all is there, evaluate, write and print.
 
-    Raises:
-        UserError: It is not.
+    Args:
+        kind: The kind.
+        about: Its help.
+        config: What its config file becomes; it has `out` and `overwrite`.
+        evaluate: Measures.
+        arguments: What was given after the kind.
+        texts: Keys whose values may hold any character.
+        needed: Keys that have to be given, beside `out`, with an example of each.
     """
-    value = getattr(config, name)
-    if value is None:
-        raise UserError(f"{name} is missing: write {name}={example} (see `musicgen evaluate {kind} --help`)")
-    return value
+    composed = configure_kind(kind, about, arguments, texts)
+    if composed is not None:
+        for name, example in {**needed, "out": "DIR"}.items():
+            if composed[name] is None:
+                raise UserError(f"{name} is missing: write {name}={example} (see `musicgen evaluate {kind} --help`)")
+        asked: Any = build(config, composed)
+        check_out(asked.out, asked.overwrite)
+        publish(evaluate(asked), asked.out)
+    return 0
 
 
 def several(given: str, key: str) -> dict[str, Path]:

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required
+from musicgen.cli.evaluate import progress, run_kind
 from musicgen.cli.numbers import whole_numbers
-from musicgen.cli.typed import build
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -49,8 +48,8 @@ TEXTS = ("model", "out", "midi", "layers", "heads", "features")  # values that m
 class AttentionConfig:
     """What `conf/evaluate_attention.yaml` holds, key by key."""
 
-    model: str | None
-    out: Path | None
+    model: str
+    out: Path
     midi: Path | None
     tokens: int | None
     trained: int | None
@@ -72,15 +71,8 @@ class AttentionConfig:
 
 def run(arguments: list[str]) -> int:
     """Look at attention."""
-    composed = configure_kind("attention", ABOUT, arguments, TEXTS)
-    if composed is None:
-        return 0
-    config = build(AttentionConfig, composed)
-    required(config, "attention", "model", "DIR")
-    out = required(config, "attention", "out", "DIR")
-    check_out(out, config.overwrite)
-    publish(evaluate(config), out)
-    return 0
+    needed = {"model": "NAME or DIR"}
+    return run_kind("attention", ABOUT, AttentionConfig, evaluate, arguments, TEXTS, needed)
 
 
 def evaluate(config: AttentionConfig) -> Findings:
@@ -96,7 +88,7 @@ def evaluate(config: AttentionConfig) -> Findings:
 
     rest = {name: getattr(config, name) for name in ("templates", "draws", "midi", "tokens", "kind", "seed", "trained")}
     wish = Wish(layers, heads, features, **rest)
-    models = load_models(required(config, "attention", "model", "DIR"))
+    models = load_models(config.model)
     one_language(models)
     subjects = [subject_of(model, wish) for model in models]
     read = read_pieces(subjects, wish, progress)

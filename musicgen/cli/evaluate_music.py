@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required, several
-from musicgen.cli.typed import build
+from musicgen.cli.evaluate import progress, run_kind, several
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -46,12 +45,12 @@ PATHS = ("generated", "reference", "out")
 class MusicConfig:
     """What `conf/evaluate_music.yaml` holds, key by key."""
 
-    generated: str | None
-    reference: Path | None
+    generated: str
+    reference: Path
     split: Literal["held_out", "train", "valid", "test", "ival", "itest", "all"]
     bars: int | None
     seed: int
-    out: Path | None
+    out: Path
     overwrite: bool
 
     def __post_init__(self) -> None:
@@ -63,13 +62,8 @@ class MusicConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate music."""
-    composed = configure_kind("music", ABOUT, arguments, PATHS)
-    if composed is not None:
-        config = build(MusicConfig, composed)
-        _, _, out = (required(config, "music", name, "DIR") for name in PATHS)
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    needed = {"generated": "FILE or DIR", "reference": "FILE, DIR or PREPARED"}
+    return run_kind("music", ABOUT, MusicConfig, evaluate, arguments, PATHS, needed)
 
 
 def evaluate(config: MusicConfig) -> Findings:
@@ -81,8 +75,8 @@ def evaluate(config: MusicConfig) -> Findings:
     from musicgen.evaluation.music import music_findings
     from musicgen.evaluation.songs import gather
 
-    places = several(required(config, "music", "generated", "DIR"), "generated")
-    reference = required(config, "music", "reference", "DIR")
+    places = several(config.generated, "generated")
+    reference = config.reference
     generated = {
         name: gather(place, "generated", "all", lambda items, total: progress(items, total, "file"), trios=True)
         for name, place in places.items()

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required
-from musicgen.cli.typed import build
+from musicgen.cli.evaluate import progress, run_kind
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -46,10 +45,10 @@ LITERAL = ("model", "data", "out")
 class NllConfig:
     """What `conf/evaluate_nll.yaml` holds, key by key."""
 
-    model: str | None
-    data: Path | None
+    model: str
+    data: Path
     split: Literal["train", "valid", "test", "ival", "itest", "all"]
-    out: Path | None
+    out: Path
     overwrite: bool
     length: int | None
     trained: int | None
@@ -70,15 +69,8 @@ class NllConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate loss against position."""
-    composed = configure_kind("nll", ABOUT, arguments, LITERAL)
-    if composed is not None:
-        config = build(NllConfig, composed)
-        for name in ("model", "data"):
-            required(config, "nll", name, "DIR")
-        out: Path = required(config, "nll", "out", "DIR")
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    needed = {"model": "NAME or DIR", "data": "PREPARED"}
+    return run_kind("nll", ABOUT, NllConfig, evaluate, arguments, LITERAL, needed)
 
 
 def evaluate(config: NllConfig) -> Findings:
@@ -94,8 +86,8 @@ def evaluate(config: NllConfig) -> Findings:
     from musicgen.evaluation.nll_findings import nll_findings
     from musicgen.training.schedule import validation_seed
 
-    models = load_models(required(config, "nll", "model", "DIR"))
-    corpus = open_corpus(required(config, "nll", "data", "DIR"))
+    models = load_models(config.model)
+    corpus = open_corpus(config.data)
     one_language(models, corpus)
     named = families(models)
     longest = max(trained_length(members, config.trained, "trained") for members in named.values())

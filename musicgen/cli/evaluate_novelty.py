@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required, several
-from musicgen.cli.typed import build
+from musicgen.cli.evaluate import progress, run_kind, several
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -47,11 +46,11 @@ PATHS = ("generated", "training", "held_out", "out")
 class NoveltyConfig:
     """What `conf/evaluate_novelty.yaml` holds, key by key."""
 
-    generated: str | None
-    training: Path | None
+    generated: str
+    training: Path
     held_out: Path | None
     shortest: int
-    out: Path | None
+    out: Path
     overwrite: bool
 
     def __post_init__(self) -> None:
@@ -61,13 +60,8 @@ class NoveltyConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate novelty."""
-    composed = configure_kind("novelty", ABOUT, arguments, PATHS)
-    if composed is not None:
-        config = build(NoveltyConfig, composed)
-        _, _, out = (required(config, "novelty", name, "DIR") for name in ("generated", "training", "out"))
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    needed = {"generated": "FILE or DIR", "training": "PREPARED or DIR"}
+    return run_kind("novelty", ABOUT, NoveltyConfig, evaluate, arguments, PATHS, needed)
 
 
 def evaluate(config: NoveltyConfig) -> Findings:
@@ -82,8 +76,8 @@ def evaluate(config: NoveltyConfig) -> Findings:
     def read(place: Path, key: str, split: Split) -> Gathered:
         return gather(place, key, split, lambda items, total: progress(items, total, "file"))
 
-    places = several(required(config, "novelty", "generated", "DIR"), "generated")
-    training: Path = required(config, "novelty", "training", "DIR")
+    places = several(config.generated, "generated")
+    training: Path = config.training
     generated = {name: read(place, "generated", "all") for name, place in places.items()}
     songs = read(training, "training", "train")
     held_out = None

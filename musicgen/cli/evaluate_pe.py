@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required
+from musicgen.cli.evaluate import progress, run_kind
 from musicgen.cli.numbers import ranges, whole_numbers
-from musicgen.cli.typed import build
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -49,8 +48,8 @@ TEXTS = ("model", "out", "positions", "offsets")  # values that may hold commas
 class PeConfig:
     """What `conf/evaluate_pe.yaml` holds, key by key."""
 
-    model: str | None
-    out: Path | None
+    model: str
+    out: Path
     trained: int | None
     positions: str | None
     offsets: str | None
@@ -68,15 +67,8 @@ class PeConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate positional encodings."""
-    composed = configure_kind("pe", ABOUT, arguments, TEXTS)
-    if composed is None:
-        return 0
-    config = build(PeConfig, composed)
-    required(config, "pe", "model", "DIR")
-    out = required(config, "pe", "out", "DIR")
-    check_out(out, config.overwrite)
-    publish(evaluate(config), out)
-    return 0
+    needed = {"model": "NAME or DIR"}
+    return run_kind("pe", ABOUT, PeConfig, evaluate, arguments, TEXTS, needed)
 
 
 def evaluate(config: PeConfig) -> Findings:
@@ -90,7 +82,7 @@ def evaluate(config: PeConfig) -> Findings:
     from musicgen.evaluation.models import load_models
     from musicgen.evaluation.pe import grid_of, measure, pe_findings
 
-    models = load_models(required(config, "pe", "model", "DIR"))
+    models = load_models(config.model)
     grids = [grid_of(model, config.trained, positions, offsets) for model in models]
     scores = measure(models, grids, config.tokens, config.draws, config.seed, progress)
     return pe_findings(scores, models, asdict(config))

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required
+from musicgen.cli.evaluate import progress, run_kind
 from musicgen.cli.numbers import whole_numbers
-from musicgen.cli.typed import build
 from musicgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,10 +47,10 @@ MOST = 4096  # of realisations: codes of more would not fit many machines
 class RealizationsConfig:
     """What `conf/evaluate_realizations.yaml` holds, key by key."""
 
-    model: str | None
-    data: Path | None
+    model: str
+    data: Path
     split: Literal["train", "valid", "test", "ival", "itest", "all"]
-    out: Path | None
+    out: Path
     overwrite: bool
     realizations: str | None
     length: int | None
@@ -80,15 +79,8 @@ class RealizationsConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate loss against R."""
-    composed = configure_kind("realizations", ABOUT, arguments, LITERAL)
-    if composed is not None:
-        config = build(RealizationsConfig, composed)
-        for name in ("model", "data"):
-            required(config, "realizations", name, "DIR")
-        out: Path = required(config, "realizations", "out", "DIR")
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    needed = {"model": "NAME or DIR", "data": "PREPARED"}
+    return run_kind("realizations", ABOUT, RealizationsConfig, evaluate, arguments, LITERAL, needed)
 
 
 def evaluate(config: RealizationsConfig) -> Findings:
@@ -103,8 +95,8 @@ def evaluate(config: RealizationsConfig) -> Findings:
     from musicgen.evaluation.realizations import realizations_findings, try_realizations
     from musicgen.training.schedule import validation_seed
 
-    models = load_models(required(config, "realizations", "model", "DIR"))
-    corpus = open_corpus(required(config, "realizations", "data", "DIR"))
+    models = load_models(config.model)
+    corpus = open_corpus(config.data)
     one_language(models, corpus)
     pieces = split_pieces(corpus, config.split, config.songs)
     seeds = [validation_seed(config.seed, number) for number in range(config.draws)]

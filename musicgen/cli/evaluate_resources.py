@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from musicgen.cli.compose import compose, groups
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required
-from musicgen.cli.typed import build
+from musicgen.cli.evaluate import progress, run_kind
 from musicgen.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class ResourcesConfig:
 
     experiments: str | None
     model: str | None
-    out: Path | None
+    out: Path
     batch: int | None
     length: int | None
     vocab_size: int
@@ -69,13 +68,7 @@ class ResourcesConfig:
 
 def run(arguments: list[str]) -> int:
     """Measure resources."""
-    composed = configure_kind("resources", ABOUT, arguments, PATHS)
-    if composed is not None:
-        config = build(ResourcesConfig, composed)
-        out = required(config, "resources", "out", "DIR")
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    return run_kind("resources", ABOUT, ResourcesConfig, evaluate, arguments, PATHS, {})
 
 
 def evaluate(config: ResourcesConfig) -> Findings:

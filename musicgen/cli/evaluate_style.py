@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from musicgen.cli.evaluate import check_out, configure_kind, progress, publish, required, several
-from musicgen.cli.typed import build
+from musicgen.cli.evaluate import progress, run_kind, several
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -49,9 +48,9 @@ PATHS = ("reference", "generated", "out")
 class StyleConfig:
     """What `conf/evaluate_style.yaml` holds, key by key."""
 
-    reference: Path | None
-    generated: str | None
-    out: Path | None
+    reference: Path
+    generated: str
+    out: Path
     published: bool
     seed: int
     overwrite: bool
@@ -63,13 +62,8 @@ class StyleConfig:
 
 def run(arguments: list[str]) -> int:
     """Evaluate style."""
-    composed = configure_kind("style", ABOUT, arguments, PATHS)
-    if composed is not None:
-        config = build(StyleConfig, composed)
-        out = required(config, "style", "out", "DIR")
-        check_out(out, config.overwrite)
-        publish(evaluate(config), out)
-    return 0
+    needed = {"reference": "FILE or DIR", "generated": "FILE or DIR"}
+    return run_kind("style", ABOUT, StyleConfig, evaluate, arguments, PATHS, needed)
 
 
 def evaluate(config: StyleConfig) -> Findings:
@@ -81,9 +75,9 @@ def evaluate(config: StyleConfig) -> Findings:
     from musicgen.evaluation.style_files import compare, match
     from musicgen.evaluation.style_report import findings
 
-    reference = required(config, "style", "reference", "FILE or DIR")
+    reference = config.reference
     results = {}
-    for name, path in several(required(config, "style", "generated", "FILE or DIR"), "generated").items():
+    for name, path in several(config.generated, "generated").items():
         matches = match(reference, path)
         files = len(matches.groups) + sum(map(len, matches.groups.values()))
         workers = min(os.cpu_count() or 1, files)

@@ -189,7 +189,7 @@ def make(config: ReportConfig) -> None:
     if not made:
         raise UserError(f"no part of the report could be made: {notes[0]}")
     _write_page(report, made, notes)
-    print(f"\n{out / PAGE} shows it all")
+    print(*notes, f"{out / PAGE} shows it all", sep="\n")
 
 
 def _wanted(sections: str | None) -> list[str]:
@@ -240,8 +240,7 @@ def _section(report: Report, section: str) -> Findings | str:
             evaluate(arguments)
         return load_findings(folder)
     except UserError as error:
-        print(reason := f"{section}: not in this report: {error}")
-        return reason
+        return f"{section}: not in this report: {error}"
 
 
 def _write_pieces(report: Report) -> None:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate_attention
-from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
 from musicgen.data.synthetic import compose
 from musicgen.midi import write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
 from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -38,13 +32,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     write_midi(compose(0, 4), tmp_path / "song, 1.mid")
     (tmp_path / "text.mid").write_text("not music")
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", "attention", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate", "attention")
 
 
 def test_a_model_becomes_a_page_with_maps_the_same_each_time(tmp_path: Path, run: Run) -> None:
@@ -98,18 +86,4 @@ def test_a_file_is_read_and_layers_and_heads_chosen(tmp_path: Path, run: Run) ->
 def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
     arguments: list[str], naming: str, tmp_path: Path, run: Run
 ) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_help_names_every_key(run: Run) -> None:
-    status, printed, _ = run("--help")
-    assert status == 0
-    assert evaluate_attention.ABOUT.strip() in printed
-    for key in compose_config("evaluate_attention", []):
-        assert re.search(rf"\b{key}=", printed), key
+    check_refused(run, arguments, naming, tmp_path)

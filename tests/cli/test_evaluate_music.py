@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate_music
 from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
 from musicgen.data import summary
 from musicgen.data.synthetic import compose
 from musicgen.evaluation import music
@@ -21,8 +18,6 @@ from musicgen.evaluation.music import grammar_errors
 from musicgen.evaluation.music_metrics import METRICS
 from musicgen.midi.score import Score, make_notes
 from musicgen.midi.write import midi_bytes
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -40,13 +35,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         score = Score(480, make_notes(starts, [start + 240 for start in starts], [30 + number] * 16, 64))
         (tmp_path / "dull" / f"{number}.mid").write_bytes(midi_bytes(score))
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", "music", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate", "music")
 
 
 @pytest.fixture
@@ -154,18 +143,4 @@ def test_bad_input_is_one_sentence_and_nothing_written(
     arguments: list[str], naming: str, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "empty").mkdir()
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_help_names_every_key(run: Run) -> None:
-    status, printed, _ = run("--help")
-    assert status == 0
-    assert evaluate_music.ABOUT.strip() in printed
-    for key in compose_config("evaluate_music", []):
-        assert re.search(rf"\b{key}=", printed), key
+    check_refused(run, arguments, naming, tmp_path)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate_nll, evaluate_realizations
-from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
 from musicgen.data.groove_prepare import compose_grooves, gather_grooves, write_grooves
 from musicgen.data.prepare import compose_songs, gather, write_corpus
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
@@ -21,7 +17,6 @@ from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
 
-Run = Callable[..., tuple[int, str, str]]
 NLL = ("nll", "model=sine", "data=corpus", "split=all", "songs=3", "length=80", "draws=2", "out=out")
 REALIZATIONS = ("realizations", "model=sine", "data=corpus", "split=all", "songs=3", "realizations=4", "out=out")
 MADE = {
@@ -61,13 +56,7 @@ def run(capsys: pytest.CaptureFixture[str], desk: Path, tmp_path: Path, monkeypa
     for path in desk.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -161,21 +150,4 @@ BAD = [
 def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
     arguments: list[str], naming: str, tmp_path: Path, run: Run
 ) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    ("kind", "about"), [("nll", evaluate_nll.ABOUT), ("realizations", evaluate_realizations.ABOUT)]
-)
-def test_help_names_every_key(kind: str, about: str, run: Run) -> None:
-    status, printed, _ = run(kind, "--help")
-    assert status == 0
-    assert about.strip() in printed
-    for key in compose_config(f"evaluate_{kind}", []):
-        assert re.search(rf"\b{key}=", printed), key
+    check_refused(run, arguments, naming, tmp_path)

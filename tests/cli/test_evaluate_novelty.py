@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate_novelty
 from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
 from musicgen.data import summary
 from musicgen.data.synthetic import compose
 from musicgen.evaluation import novelty
 from musicgen.evaluation.findings import Picture
 from musicgen.midi.score import Score, make_tempos
 from musicgen.midi.write import midi_bytes
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def moved(score: Score, bars: int, semitones: int) -> Score:
@@ -41,13 +36,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
             (tmp_path / folder / f"{seed}.mid").write_bytes(midi_bytes(compose(seed, 8)))
     (tmp_path / "made" / "copy.mid").write_bytes(midi_bytes(moved(compose(7, 8), 3, 5)))
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", "novelty", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate", "novelty")
 
 
 @pytest.fixture
@@ -132,18 +121,4 @@ def test_bad_input_is_one_sentence_and_nothing_written(
     arguments: list[str], naming: str, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "empty").mkdir()
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_help_names_every_key(run: Run) -> None:
-    status, printed, _ = run("--help")
-    assert status == 0
-    assert evaluate_novelty.ABOUT.strip() in printed
-    for key in compose_config("evaluate_novelty", []):
-        assert re.search(rf"\b{key}=", printed), key
+    check_refused(run, arguments, naming, tmp_path)

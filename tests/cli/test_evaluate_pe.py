@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate_pe
-from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
 from musicgen.tokens import Remi
 from musicgen.tokens.tokenizer import tokenizer_json
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -33,13 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         torch.manual_seed(0)
         save_bundle(PerformerLM(config), tmp_path / name, files=files, training=training)
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", "pe", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate", "pe")
 
 
 def test_models_become_tables_a_figure_and_a_page_the_same_each_time(tmp_path: Path, run: Run) -> None:
@@ -94,18 +82,4 @@ def test_where_to_look_can_be_said(tmp_path: Path, run: Run) -> None:
 def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
     arguments: list[str], naming: str, tmp_path: Path, run: Run
 ) -> None:
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_help_names_every_key(run: Run) -> None:
-    status, printed, _ = run("--help")
-    assert status == 0
-    assert evaluate_pe.ABOUT.strip() in printed
-    for key in compose_config("evaluate_pe", []):
-        assert re.search(rf"\b{key}=", printed), key
+    check_refused(run, arguments, naming, tmp_path)

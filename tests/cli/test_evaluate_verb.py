@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Run, calling, check_refused
 
-from musicgen.cli import evaluate, evaluate_style
-from musicgen.cli import main as command
+from musicgen.cli import evaluate
 from musicgen.cli.compose import compose as compose_config
 from musicgen.data.synthetic import compose
 from musicgen.midi.write import midi_bytes
 
-Run = Callable[..., tuple[int, str, str]]
 MADE = ["index.html", "style.csv", "style.json", "style.png", "style.svg", "summary.csv"]
 
 
@@ -32,13 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
             piece = midi_bytes(compose(seed + 10 * number, 8), [(1920 * 2, "Continuation")])
             (tmp_path / "gen" / f"song {seed}.cont_{number}.mid").write_bytes(piece)
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["evaluate", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "evaluate")
 
 
 def names(folder: Path) -> list[str]:
@@ -150,13 +143,7 @@ def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
     (tmp_path / "empty").mkdir()
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "x.mid").write_bytes(b"")
-    before = sorted(tmp_path.rglob("*"))
-    status, printed, complaint = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(tmp_path.rglob("*")) == before
+    check_refused(run, arguments, naming, tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -168,12 +155,20 @@ def test_help_lists_the_kinds(arguments: list[str], run: Run) -> None:
         assert summary in printed
 
 
-def test_help_names_every_key_and_the_config_can_be_seen(run: Run) -> None:
-    status, printed, _ = run("style", "--help")
+@pytest.mark.parametrize("kind", evaluate.KINDS)
+def test_help_names_every_key_and_the_config_can_be_seen(kind: str, run: Run) -> None:
+    status, printed, _ = run(kind, "--help")
     assert status == 0
-    assert evaluate_style.ABOUT.strip() in printed
-    for key in compose_config("evaluate_style", []):
+    assert importlib.import_module(evaluate.KINDS[kind][1]).ABOUT.strip() in printed
+    for key in compose_config(f"evaluate_{kind}", []):
         assert re.search(rf"\b{key}=", printed), key
-    status, printed, _ = run("style", "--cfg", "out=a, [b]")
+    status, printed, _ = run(kind, "--cfg", "out=a, [b]")
     assert status == 0
     assert "out: a, [b]" in printed
+
+
+@pytest.mark.parametrize("kind", evaluate.KINDS)
+def test_every_kind_says_where_its_findings_go(kind: str, run: Run) -> None:
+    status, printed, complaint = run(kind)
+    assert (status, printed) == (2, "")
+    assert re.fullmatch(rf"musicgen: \w+ is missing: .* \(see `musicgen evaluate {kind} --help`\)\n", complaint)

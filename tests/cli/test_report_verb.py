@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from calls import Run, calling, check_refused
 
 from musicgen.cli import main as command
 from musicgen.cli import report
@@ -18,7 +18,6 @@ from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
 
-Run = Callable[..., tuple[int, str, str]]
 SMALL = ("pieces=2", "bars=2", "draws=1", "songs=2")
 
 
@@ -46,13 +45,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(capsys: pytest.CaptureFixture[str], desk: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command, in that folder: its exit status, what it printed, and what it complained of."""
     monkeypatch.chdir(desk)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = command.main(["report", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return call
+    return calling(capsys, "report")
 
 
 def test_everything_is_on_one_page_and_what_is_there_is_not_made_again(tmp_path: Path, run: Run) -> None:
@@ -123,13 +116,7 @@ def test_grooves_have_a_style_and_a_part_made_by_hand_is_kept(tmp_path: Path, ru
 def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
     arguments: list[str], naming: str, desk: Path, run: Run
 ) -> None:
-    before = sorted(path for path in desk.rglob("*"))
-    status, _, complaint = run(*arguments)
-    assert status == 2
-    assert complaint.startswith("musicgen: ")
-    assert complaint.count("\n") == 1
-    assert naming in complaint
-    assert sorted(path for path in desk.rglob("*")) == before
+    check_refused(run, arguments, naming, desk)
 
 
 def test_help_names_every_key(run: Run) -> None:

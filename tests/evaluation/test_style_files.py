@@ -14,7 +14,7 @@ from style_oracle import random_score
 from musicgen.errors import UserError
 from musicgen.evaluation.style import over_parts, pool, quarters, roles, similarity, style
 from musicgen.evaluation.style_files import CONTINUES, Result, compare, continuation_start, match, read_continuation
-from musicgen.evaluation.style_report import findings, summaries, summarise, undefined, values
+from musicgen.evaluation.style_report import findings, summarise, undefined, values
 from musicgen.midi.read import MidiError, parse_midi
 from musicgen.midi.score import Score, TimeSignature, Track, make_notes
 from musicgen.midi.write import midi_bytes
