@@ -199,7 +199,7 @@ def attention_findings(
     found = {subject.judged.name: (own.looks, own.even) for subject, own in zip(subjects, read, strict=True)}
     return Findings(
         kind="attention",
-        title="What models attend to: learned kernels, gates and attention maps",
+        title="Attention: learned kernels, gates and maps",
         summary=_summary(subjects, read, wish, kernels, gated),
         settings=settings,
         tables=[*looks_tables(found), *_kernel_table(kernels), *_gate_table(gated), *_decay_table(decayed)],

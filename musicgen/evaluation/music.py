@@ -126,7 +126,7 @@ def music_findings(
     compared = {item.name: {metric: compare(item, real, metric, seed) for metric in shown} for item in made}
     return Findings(
         kind="music",
-        title="Generated music beside real music",
+        title="Music statistics",
         summary=_summary(made, real, compared, length),
         settings=settings,
         tables=[

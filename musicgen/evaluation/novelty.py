@@ -122,7 +122,7 @@ def novelty_findings(
         pictures.append(draw_passage(worst.song, worst.longest))
     return Findings(
         kind="novelty",
-        title="Passages of generated music that the training songs have too",
+        title="Novelty",
         summary=_summary(examined, worst, len(training.songs), bars, shortest),
         settings=settings,
         tables=[_sets_table(examined, shortest), _passages_table(examined, generated), _pieces_table(examined)],

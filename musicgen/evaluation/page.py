@@ -17,6 +17,8 @@ from musicgen.evaluation.maps import DIGITS, png_bytes
 from musicgen.web import document, escape, wrapped
 
 TAB = "\t"  # between the options of a map; see the script
+LONG = 16
+"""Rows; a table of more is folded up, so that one can see what comes after it."""
 LARGEST_VECTOR = 1 << 19
 """Bytes of an SVG image; a larger one is slow to draw, and stands in the page as a PNG."""
 
@@ -60,8 +62,12 @@ def _section(findings: Findings, named: bool) -> str:
         *([f"<h2>{escape(findings.title)}</h2>"] if named else []),
         *(f"<p>{escape(sentence)}</p>" for sentence in findings.summary),
         *(_picture(picture) for picture in findings.pictures),
+        *wrapped(
+            '<div class="explorers">',
+            [_explorer(explorer, f"{findings.kind}-{explorer.name}") for explorer in findings.explorers],
+            "</div>",
+        ),
         *(_table(table) for table in findings.tables if table.shown),
-        *(_explorer(explorer, f"{findings.kind}-{explorer.name}") for explorer in findings.explorers),
         *wrapped(
             "<details><summary>Left out</summary><ul>",
             [f"<li>{escape(line)}</li>" for line in findings.left_out],
@@ -97,15 +103,18 @@ def _table(table: Table) -> str:
         "<tr>" + "".join(f"<td {kind}>{escape(text)}</td>" for text, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in table.texts()
     ]
-    return "\n".join(
-        [
-            f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>',
-            f"<caption>{escape(table.title)}.</caption>",
-            f"<thead><tr>{head}</tr></thead>",
-            *wrapped("<tbody>", rows, "</tbody>"),
-            "</table></div>",
-        ]
-    )
+    is_long = len(rows) > LONG
+    caption = f"{escape(table.title)}."
+    parts = [
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>',
+        *([] if is_long else [f"<caption>{caption}</caption>"]),
+        f"<thead><tr>{head}</tr></thead>",
+        *wrapped("<tbody>", rows, "</tbody>"),
+        "</table></div>",
+    ]
+    if is_long:
+        parts = [f"<details><summary>{caption} ({len(rows):,} rows)</summary>", *parts, "</details>"]
+    return "\n".join(parts)
 
 
 def _explorer(explorer: Explorer, name: str) -> str:
@@ -216,6 +225,8 @@ figcaption, caption { margin-bottom: 0.4rem; color: var(--faint); font-size: 0.9
 .table td:first-child { white-space: normal; min-width: 9rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 .table tbody tr:hover { background: color-mix(in srgb, var(--link) 8%, transparent); }
+.explorers { display: grid; gap: 0 1.8rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
+.explorer { min-width: 0; }
 .menus { display: flex; flex-wrap: wrap; gap: 0.5rem 1.2rem; margin-bottom: 0.6rem; }
 select { font: inherit; padding: 0.15rem 0.4rem; }
 .map img, .map canvas { width: min(100%, 44rem); height: auto; image-rendering: pixelated; border-radius: 4px; }

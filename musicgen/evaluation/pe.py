@@ -192,7 +192,7 @@ def pe_findings(scores: Sequence[Scores], models: Sequence[Judged], settings: Ma
     columns = cell_names([item.grid for item in scores])
     return Findings(
         kind="pe",
-        title="What positional encodings do: translation invariance and monotonicity of the first layer's attention",
+        title="Positional encodings: translation invariance and monotonicity",
         summary=_summary(scores, models),
         settings=settings,
         tables=[_table(scores, columns), _heads(scores)],
