@@ -158,7 +158,7 @@ def continue_grooves(config: ContinueConfig, composed: dict[str, Any], old: list
     dialect = composer.dialect
     if dialect.language.name != corpus.language.name:
         raise UserError(f"model={config.model}: speaks {dialect.language.name}, and the corpus {corpus.language.name}")
-    sampler = Sampler(composer.model, dialect, constraints, request.taste(dialect.taste), config.draw, config.batch)
+    sampler = Sampler(composer.model, dialect, constraints, request.taste(composer.taste), config.draw, config.batch)
     prompts = read_prompts(corpus, songs, config.prompt_bars)
     continuations = Continuations(sampler, prompts, config.seed, config.continuations)
     if config.wav:

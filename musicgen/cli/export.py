@@ -13,11 +13,12 @@ from musicgen.cli.typed import build
 from musicgen.errors import UserError
 
 ABOUT = """\
-usage: musicgen export checkpoint=FILE|RUN out=DIR [half=true]
+usage: musicgen export checkpoint=FILE|RUN out=DIR [key=value ...]
 
 Makes a model bundle (model.safetensors, config.json, tokenizer.json, MODEL_CARD.md) from a checkpoint of
 `musicgen train`, or from the best checkpoint of a run. With half=true its matrices have 16 bits a number, and the
-bundle half the size; the model still computes in 32.
+bundle half the size; the model still computes in 32. With temperature=1.0 top_p=0.95 the bundle says how it is best
+sampled, which `musicgen generate` then does unless it is told something else.
 
 example: musicgen export checkpoint=runs/smoke out=models/smoke
 """
@@ -30,6 +31,8 @@ class ExportConfig:
     checkpoint: Path | None
     out: Path | None
     half: bool
+    temperature: float | None
+    top_p: float | None
 
 
 def run(arguments: list[str]) -> int:
@@ -51,6 +54,17 @@ def run(arguments: list[str]) -> int:
         if not found:
             raise UserError(f"checkpoint={path}: a folder without {CHECKPOINTS}/{BEST}, so not that of a run")
         path = found[0]
-    model = export_checkpoint(path, config.out, config.half)
+    model = export_checkpoint(path, config.out, config.half, _sampling(config))
     print(f"{path}: {model.num_parameters():,} parameters, exported to {config.out}")
     return 0
+
+
+def _sampling(config: ExportConfig) -> dict[str, float]:
+    from musicgen.sampling.choose import Taste
+
+    given = {name: getattr(config, name) for name in ("temperature", "top_p") if getattr(config, name) is not None}
+    try:
+        Taste(**given)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return given

@@ -15,7 +15,7 @@ from musicgen.data.open import AnyCorpus
 from musicgen.errors import UserError
 from musicgen.files import tell_apart
 from musicgen.model import PerformerConfig, PerformerLM
-from musicgen.model.bundle import read_training
+from musicgen.model.bundle import read_remark
 from musicgen.sampling.composer import OF_A_RUN, Composer, find_bundle, load_composer
 from musicgen.tokens.language import Language
 
@@ -64,7 +64,7 @@ def load_models(names: str) -> list[Judged]:
     composers = [load_composer(folder) for folder in folders]
     called = tell_apart(given, "model", OF_A_RUN)
     return [
-        Judged(name, composer, read_training(folder))
+        Judged(name, composer, read_remark(folder, "training"))
         for name, composer, folder in zip(called, composers, folders, strict=True)
     ]
 

@@ -1,7 +1,7 @@
 """A model on disk: a folder of weights, plain JSON and a card for people.
 
     model.safetensors   weights
-    config.json         the model's config, the SHA-256 of the weights, and how it was trained
+    config.json         the model's config, the SHA-256 of the weights, how it was trained and is best sampled
     MODEL_CARD.md       what it is
 
 The hard choice: loading trusts nothing. The config is checked key by key, the weights' header is compared with what
@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -38,6 +38,7 @@ def save_bundle(
     files: Mapping[str, bytes] | None = None,
     training: Mapping[str, Any] | None = None,
     half: bool = False,
+    sampling: Mapping[str, float] | None = None,
 ) -> None:
     """Write a model to a folder, whole or not at all; a bundle that is there already is replaced.
 
@@ -49,6 +50,7 @@ def save_bundle(
         training: How it was trained, as JSON has it; `length` is that of the windows.
         half: Whether matrices are rounded to 16 bits, to take half the room. Codes and gates are not: a frequency that
             is off by a thousandth is another kernel a thousand tokens away.
+        sampling: How it is best sampled, where that is not as usual: `temperature`, `top_p`.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= _FILES):
@@ -65,6 +67,7 @@ def save_bundle(
             "model": dataclasses.asdict(model.config),
             "sha256": hash_file(partial / WEIGHTS),
             **({} if training is None else {"training": dict(training)}),
+            **({"sampling": dict(sampling)} if sampling else {}),
         }
         (partial / CONFIG).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         (partial / CARD).write_text(card or _default_card(model), encoding="utf-8")
@@ -72,10 +75,10 @@ def save_bundle(
             (partial / name).write_bytes(data)
 
 
-def read_training(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """How the model of a bundle was trained; empty if it does not say. The values are whatever its maker wrote."""
-    training = _read_description(Path(folder) / CONFIG).get("training")
-    return training if isinstance(training, dict) else {}
+def read_remark(folder: str | os.PathLike[str], name: Literal["training", "sampling"]) -> dict[str, Any]:
+    """What a bundle says beside what the model is; empty if nothing. The values are whatever its maker wrote."""
+    remark = _read_description(Path(folder) / CONFIG).get(name)
+    return remark if isinstance(remark, dict) else {}
 
 
 def load_bundle(folder: str | os.PathLike[str]) -> PerformerLM:

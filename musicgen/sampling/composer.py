@@ -17,6 +17,7 @@ from musicgen.errors import UserError
 from musicgen.files import kind_of
 from musicgen.midi.score import Score
 from musicgen.model import PerformerLM, load_bundle
+from musicgen.model.bundle import read_remark
 from musicgen.sampling.choose import Taste
 from musicgen.sampling.constraints import Constraints, parse_constraints
 from musicgen.sampling.dialect import Dialect, Prompt
@@ -43,7 +44,8 @@ class Request:
 
     Attributes:
         seed: Of the first piece; the next has the next.
-        temperature, top_p, top_k, min_p: How tokens are chosen; None is what the paper did with such music.
+        temperature, top_p, top_k, min_p: How tokens are chosen; None is what the bundle says, or else what the paper
+            did with such music.
         draw: Seed of the positional noise, which all pieces share; None is 0, or that of a state.
         prompt: A MIDI file, or a score, to go on from.
         prompt_bars: How many bars of it; None for all.
@@ -104,7 +106,7 @@ class Session:
     def __init__(self, composer: Composer, request: Request, batch_size: int = 16) -> None:
         self.composer, self.request = composer, request
         constraints, dialect = request.constraints(), composer.dialect
-        taste = request.taste(dialect.taste)
+        taste = request.taste(composer.taste)
         loaded = None if request.from_state is None else load_beginning(request.from_state, composer.sha256, dialect)
         draw = request.draw or 0
         if loaded is not None:
@@ -171,9 +173,12 @@ class Composer:
         language: Its token language.
         name: What it was loaded as.
         sha256: Of its weights.
+        taste: How it is sampled unless something else is asked for.
     """
 
-    def __init__(self, model: PerformerLM, language: Language, name: str = "", sha256: str = "") -> None:
+    def __init__(
+        self, model: PerformerLM, language: Language, name: str = "", sha256: str = "", taste: Taste | None = None
+    ) -> None:
         if model.config.vocab_size != len(language.vocabulary):
             raise UserError(
                 f"{name}: a model of {model.config.vocab_size} tokens does not speak {language.name}, "
@@ -181,6 +186,7 @@ class Composer:
             )
         self.model, self.language, self.name, self.sha256 = model, language, name, sha256
         self.dialect: Dialect = DIALECTS[language.name]()
+        self.taste = taste or self.dialect.taste
 
     def generate(self, **request: Any) -> Piece:
         """One piece; see `Request` for what can be asked for.
@@ -241,7 +247,16 @@ def load_composer(name: str | Path) -> Composer:
     folder = find_bundle(name)
     model = load_bundle(folder)
     description = json.loads((folder / "config.json").read_text("utf-8"))
-    return Composer(model, load_tokenizer(folder), str(name), description["sha256"])
+    return Composer(model, load_tokenizer(folder), str(name), description["sha256"], _taste(folder))
+
+
+def _taste(folder: Path) -> Taste | None:
+    """How the maker of a bundle says that it is best sampled."""
+    said = read_remark(folder, "sampling")
+    try:
+        return Taste(**said) if said else None
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{folder / 'config.json'}: sampling is not a taste ({error})") from None
 
 
 def find_bundle(name: str | Path) -> Path:

@@ -18,8 +18,16 @@ from musicgen.training.checkpoints import load_checkpoint
 PREFIX = "model."
 
 
-def export_checkpoint(path: Path, folder: Path, half: bool = False) -> PerformerLM:
-    """Write the bundle of a checkpoint, its matrices rounded to half the bits or not, and return the model.
+def export_checkpoint(
+    path: Path, folder: Path, half: bool = False, sampling: dict[str, float] | None = None
+) -> PerformerLM:
+    """Write the bundle of a checkpoint, and return the model.
+
+    Args:
+        path: The checkpoint.
+        folder: That becomes the bundle.
+        half: Whether matrices are rounded to half the bits.
+        sampling: How it is best sampled, where that is not as usual.
 
     Raises:
         UserError: It is not a checkpoint of ours.
@@ -40,7 +48,7 @@ def export_checkpoint(path: Path, folder: Path, half: bool = False) -> Performer
     except RuntimeError as error:
         raise UserError(f"{path}: its weights are not those of its config ({str(error).splitlines()[0]})") from None
     card, files = model_card(model, record), {FILE: tokenizer_json(language)}
-    save_bundle(model, folder, card, files, training_record(record), half)
+    save_bundle(model, folder, card, files, training_record(record), half, sampling)
     return model
 
 

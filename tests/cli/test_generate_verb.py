@@ -20,8 +20,10 @@ import musicgen
 from musicgen.cli import main as command
 from musicgen.cli.compose import compose as compose_config
 from musicgen.data.synthetic import compose
+from musicgen.errors import UserError
 from musicgen.midi import read_midi, write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
+from musicgen.sampling.composer import load_composer
 from musicgen.tokens import Remi
 from musicgen.tokens.tokenizer import tokenizer_json
 
@@ -215,6 +217,22 @@ def test_a_bundle_that_speaks_nothing_or_something_else_is_refused(run: Run, tmp
         status, _, complaint = run(f"model={tmp_path / name}")
         assert (status, complaint.count("\n")) == (2, 1)
         assert words in complaint
+
+
+def test_a_bundle_says_how_it_is_best_sampled_and_a_request_has_the_last_word(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
+    model, files = PerformerLM(config), {"tokenizer.json": tokenizer_json(Remi())}
+    save_bundle(model, tmp_path / "plain", files=files)
+    save_bundle(model, tmp_path / "cool", files=files, sampling={"temperature": 0.3})
+    pieces = {name: load_composer(tmp_path / name) for name in ("plain", "cool")}
+    cool, plain = (pieces[name].generate(bars=2, seed=3).tokens for name in ("cool", "plain"))
+    assert cool != plain
+    assert cool == pieces["plain"].generate(bars=2, seed=3, temperature=0.3, top_p=1.0).tokens
+    assert plain == pieces["cool"].generate(bars=2, seed=3, temperature=1.2, top_p=0.9).tokens
+    save_bundle(model, tmp_path / "odd", files=files, sampling={"heat": 1.0})
+    with pytest.raises(UserError, match=r"odd/config\.json: sampling is not a taste"):
+        load_composer(tmp_path / "odd")
 
 
 def start(bundle: Path, *arguments: object) -> subprocess.Popen[bytes]:

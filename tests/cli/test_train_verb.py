@@ -15,6 +15,7 @@ from musicgen.cli.sweep import combinations
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
 from musicgen.model import load_bundle
+from musicgen.sampling.composer import load_composer
 from musicgen.training.config import TrainConfig
 from musicgen.training.run import performer_config
 
@@ -137,6 +138,10 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
     assert main(["export", f"checkpoint={run}/checkpoints/last.ckpt", f"out={tmp_path}/b"]) == 0
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (run / "bundle" / "model.safetensors").read_bytes()
     assert load_bundle(tmp_path / "b").config == load_bundle(tmp_path / "a").config
+    assert main(["export", f"checkpoint={run}", f"out={tmp_path}/d", "half=true", "top_p=0.8"]) == 0
+    assert load_composer(tmp_path / "d").taste.top_p == 0.8
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in "ad"]
+    assert sizes[1] < 0.6 * sizes[0]
     capsys.readouterr()
     for arguments, sentence in [
         ([], "checkpoint is missing"),
@@ -144,6 +149,7 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
         ([f"checkpoint={tmp_path}/none", f"out={tmp_path}/c"], "no such checkpoint"),
         ([f"checkpoint={tmp_path}", f"out={tmp_path}/c"], "not that of a run"),
         ([f"checkpoint={run}", f"out={run}"], "not a model bundle"),
+        ([f"checkpoint={run}", f"out={tmp_path}/c", "temperature=-1"], "temperature=-1"),
     ]:
         assert main(["export", *arguments]) == 2
         assert sentence in capsys.readouterr().err

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from musicgen.errors import UserError
 from musicgen.model import PerformerConfig, PerformerLM, load_bundle, save_bundle
-from musicgen.model.bundle import read_training
+from musicgen.model.bundle import read_remark
 
 SMALL = {"vocab_size": 11, "num_layers": 2, "num_heads": 2, "d_model": 8, "d_ff": 12, "num_features": 6}
 
@@ -71,14 +71,14 @@ def test_matrices_can_be_rounded_to_half_their_size_but_codes_and_gates_are_kept
         assert torch.equal(theirs, ours.half().float() if rounded else ours), name
     whole, half_size = ((tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half"))
     assert 0.45 < half_size / whole < 0.6
-    assert read_training(tmp_path / "half") == {"length": 7}
-    assert read_training(tmp_path / "whole") == {"length": 7}
+    assert read_remark(tmp_path / "half", "training") == {"length": 7}
+    assert read_remark(tmp_path / "whole", "training") == {"length": 7}
 
 
 def test_a_bundle_need_not_say_how_it_was_trained(bundle: Path) -> None:
-    assert read_training(bundle) == {}
+    assert read_remark(bundle, "training") == {}
     edit_config(lambda d: d.update(training=["long"]))(bundle)
-    assert read_training(bundle) == {}
+    assert read_remark(bundle, "training") == {}
 
 
 def edit_config(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
