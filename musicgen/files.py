@@ -174,9 +174,11 @@ def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[s
     Raises:
         UserError: One is given twice.
     """
+    if len({Path(path).expanduser().resolve() for path in paths}) < len(paths):
+        raise UserError(f"{key}={','.join(paths)}: names one twice")
     parts = [[part for part in Path(path).expanduser().absolute().parts if part != says_nothing] for path in paths]
-    for number in range(1, max(map(len, parts)) + 1):
+    number, names = 1, [each[-1] for each in parts]
+    while len(set(names)) < len(names) and number < max(map(len, parts)):
+        number += 1
         names = ["/".join(each[-number:]) for each in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise UserError(f"{key}={','.join(paths)}: names one twice")
+    return names

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -66,6 +68,10 @@ def peak_memory() -> float:
     """The most memory that this process has had, in GB: of the GPU if it used one."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 1e9
+    status = Path("/proc/self/status")
+    if status.is_file():  # what Linux tells of the resources of a process has the peak of its parent in it
+        (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
+        return int(kilobytes) * 1024 / 1e9
     try:
         import resource
     except ImportError:  # Windows

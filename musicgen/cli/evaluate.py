@@ -94,8 +94,13 @@ def run_kind(
     return 0
 
 
-def several(given: str, key: str) -> dict[str, Path]:
+def several(given: str, key: str, taken: str = "") -> dict[str, Path]:
     """Paths with commas between them, by names that tell them apart; a path that is there is one, commas or not.
+
+    Args:
+        given: The paths.
+        key: By which they were given.
+        taken: A name that something else has already.
 
     Raises:
         UserError: A path is named twice, or none is.
@@ -104,7 +109,8 @@ def several(given: str, key: str) -> dict[str, Path]:
     paths = [given] if kind_of(whole) else [part.strip() for part in given.split(",") if part.strip()]
     if not paths:
         raise UserError(f"{key} is empty: write {key}=DIR or {key}=DIR,DIR")
-    return dict(zip(tell_apart(paths, key), (Path(path).expanduser() for path in paths), strict=True))
+    names = [f"{name} ({key})" if name == taken else name for name in tell_apart(paths, key)]
+    return dict(zip(names, (Path(path).expanduser() for path in paths), strict=True))
 
 
 def check_out(given: Path, overwrite: bool) -> None:

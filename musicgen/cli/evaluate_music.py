@@ -72,10 +72,10 @@ def evaluate(config: MusicConfig) -> Findings:
     Raises:
         UserError: There is nothing to compare.
     """
-    from musicgen.evaluation.music import music_findings
+    from musicgen.evaluation.music import REFERENCE, music_findings
     from musicgen.evaluation.songs import gather
 
-    places = several(config.generated, "generated")
+    places = several(config.generated, "generated", REFERENCE)
     reference = config.reference
     generated = {
         name: gather(place, "generated", "all", lambda items, total: progress(items, total, "file"), trios=True)

@@ -80,8 +80,8 @@ def evaluate(config: NllConfig) -> Findings:
         UserError: There is nothing to read, or no model that can read it.
     """
     from musicgen.data.open import open_corpus
-    from musicgen.evaluation.likelihood import split_pieces, trained_length
-    from musicgen.evaluation.models import families, load_models, one_language
+    from musicgen.evaluation.likelihood import split_pieces
+    from musicgen.evaluation.models import families, load_models, one_language, window_of
     from musicgen.evaluation.nll import Targets, follow
     from musicgen.evaluation.nll_findings import nll_findings
     from musicgen.training.schedule import validation_seed
@@ -90,7 +90,7 @@ def evaluate(config: NllConfig) -> Findings:
     corpus = open_corpus(config.data)
     one_language(models, corpus)
     named = families(models)
-    longest = max(trained_length(members, config.trained, "trained") for members in named.values())
+    longest = max(window_of(members[0], config.trained) for members in named.values())
     pieces = split_pieces(corpus, config.split, config.songs)
     targets = Targets.of(pieces, config.length or 4 * longest, corpus.language, models[0].composer.dialect)
     seeds = [validation_seed(config.seed, number) for number in range(config.draws)]

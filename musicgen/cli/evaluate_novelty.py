@@ -70,13 +70,13 @@ def evaluate(config: NoveltyConfig) -> Findings:
     Raises:
         UserError: There is nothing to look for, or nowhere to look.
     """
-    from musicgen.evaluation.novelty import novelty_findings
+    from musicgen.evaluation.novelty import HELD_OUT, novelty_findings
     from musicgen.evaluation.songs import Gathered, Split, gather, has_split, is_prepared
 
     def read(place: Path, key: str, split: Split) -> Gathered:
         return gather(place, key, split, lambda items, total: progress(items, total, "file"))
 
-    places = several(config.generated, "generated")
+    places = several(config.generated, "generated", HELD_OUT)
     training: Path = config.training
     generated = {name: read(place, "generated", "all") for name, place in places.items()}
     songs = read(training, "training", "train")

@@ -80,6 +80,8 @@ def evaluate(config: ResourcesConfig) -> Findings:
     from musicgen.evaluation.resources import findings, measure_all
 
     subjects = [*_experiments(config), *_models(config)]
+    if not subjects:
+        raise UserError("experiments is empty: write experiments=NAME or model=DIR")
     turns = partial(progress, unit="turn")
     costs = measure_all(subjects, config.repeats, config.rounds, config.threads, turns)
     return findings(subjects, costs, vars(config))
@@ -109,7 +111,7 @@ def _models(config: ResourcesConfig) -> list[Subject]:
     subjects = []
     for model in load_models(config.model) if config.model else []:
         length, batch = config.length or model.trained_length, config.batch or model.training.get("batch_size")
-        if length is None or not isinstance(batch, int):
+        if length is None or type(batch) is not int or batch < 1:
             raise UserError(f"model={model.name}: does not say what it was trained with; write length=N and batch=N")
         subjects.append(Subject(model.name, model.model.config, length, batch))
     return subjects

@@ -7,11 +7,12 @@ that was interrupted goes on, and a part made by hand with other settings has it
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from musicgen.cli.compose import configure
 from musicgen.cli.typed import build
@@ -44,9 +45,11 @@ keys:
 example: musicgen report model=runs/small/ape,runs/small/sine data=data/pop_piano out=report
 """
 PATHS = ("model", "data", "out", "sections")
-PAGE = "index.html"
+PAGE, RECORD = "index.html", "report.json"
 PIECES = "pieces"
 CONTINUED = "continued"
+CHECKED = ("model", "data", "split", "generated", "reference", "training")
+"""Settings in which a part that is there has to be what is asked for; others may be other."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,13 @@ class Report:
     Attributes:
         config: What was asked for.
         models: Those to be judged.
-        out: The folder, which is there.
+        fingerprint: Of the corpus.
+        out: The folder.
     """
 
     config: ReportConfig
     models: list[Judged]
+    fingerprint: str
     out: Path
 
     @property
@@ -96,6 +101,21 @@ class Report:
     def names(self) -> list[str]:
         """Of models, for folders."""
         return [model.name.replace("/", "_") for model in self.models]
+
+    def paths(self) -> list[str]:
+        """What the models were given as."""
+        from musicgen.evaluation.models import split_names
+
+        return split_names(self.config.model or "")
+
+    def record(self) -> dict[str, Any]:
+        """What all parts have to be of: the very weights and songs, and pieces of one kind."""
+        config = self.config
+        return {
+            "models": {model.name: model.composer.sha256 for model in self.models},
+            "corpus": self.fingerprint,
+            **{name: getattr(config, name) for name in ("split", "pieces", "bars", "seed")},
+        }
 
     def judged(self) -> list[str]:
         """What every kind that judges models is told."""
@@ -113,9 +133,13 @@ class Report:
 
 
 def _realizations(report: Report) -> list[str]:
-    if not all(model.model.config.is_stochastic for model in report.models):
+    noisy = [
+        path for path, model in zip(report.paths(), report.models, strict=True) if model.model.config.is_stochastic
+    ]
+    if not noisy:
         raise UserError("only for models whose encoding is stochastic (sine, conv)")
-    return report.on_songs()
+    _, *rest = report.on_songs()
+    return [f"model={','.join(noisy)}", *rest]
 
 
 def _style(report: Report) -> list[str]:
@@ -172,24 +196,37 @@ def make(config: ReportConfig) -> None:
     from musicgen.data.open import open_corpus
     from musicgen.evaluation.models import load_models, one_language
 
-    models = load_models(config.model)
-    one_language(models, open_corpus(config.data))
-    report = Report(config, models, out)
-    missing = wanted
+    models, corpus = load_models(config.model), open_corpus(config.data)
+    one_language(models, corpus)
+    report = Report(config, models, corpus.fingerprint, out)
+    reasons = {section: reason for section in wanted if (reason := _cannot(report, section))}
+    possible = [section for section in wanted if section not in reasons]
+    if not possible:
+        raise UserError(f"no part of the report could be made: {next(iter(reasons.values()))}")
+    missing = possible
     if not config.overwrite:
-        _check_found(report, wanted)
-        missing = [section for section in wanted if kind_of(out / section) != "folder"]
+        _check_found(report, possible)
+        missing = [section for section in possible if not _is_there(out / section)]
+    out.mkdir(parents=True, exist_ok=True)
+    atomic_write(out / RECORD, (json.dumps(report.record(), indent=1) + "\n").encode())
     if {"music", "novelty"} & set(missing):
         _write_pieces(report)
-    if "style" in missing and report.speaks_groove:
+    if "style" in missing:
         _continue(report)
-    parts = [_section(report, section) for section in wanted]
+    parts = [_section(report, section) for section in possible]
     made = [part for part in parts if not isinstance(part, str)]
-    notes = [part for part in parts if isinstance(part, str)]
-    if not made:
-        raise UserError(f"no part of the report could be made: {notes[0]}")
+    notes = [*reasons.values(), *(part for part in parts if isinstance(part, str))]
     _write_page(report, made, notes)
     print(*notes, f"{out / PAGE} shows it all", sep="\n")
+
+
+def _cannot(report: Report, section: str) -> str:
+    """Why the models can have no such part; nothing if they can."""
+    try:
+        SECTIONS[section](report)
+    except UserError as error:
+        return f"{section}: not in this report: {error}"
+    return ""
 
 
 def _wanted(sections: str | None) -> list[str]:
@@ -201,27 +238,53 @@ def _wanted(sections: str | None) -> list[str]:
 
 
 def _check_folder(out: Path) -> None:
+    from musicgen.cli.generate import is_our_page
+
     kind = kind_of(out)
     if kind in ("file", "other"):
         raise UserError(f"out={out}: exists and is not a folder; choose another name")
+    if "," in str(out):
+        raise UserError(f"out={out}: has a comma, which stands between folders; choose another name")
     found = {path.name for path in out.iterdir()} if kind == "folder" else set()
-    if found - {*SECTIONS, PAGE, PIECES, CONTINUED}:
+    is_foreign = PAGE in found and not is_our_page(out / PAGE)
+    if found - {*SECTIONS, PAGE, RECORD, PIECES, CONTINUED} or is_foreign:
         raise UserError(f"out={out}: holds other things than a report; choose another folder")
 
 
+def _is_there(folder: Path) -> bool:
+    """Whether a part has been made; an empty folder is none."""
+    return kind_of(folder) == "folder" and any(folder.iterdir())
+
+
 def _check_found(report: Report, wanted: list[str]) -> None:
-    """See that parts that are there are of the same models and data; other settings may be others."""
+    """See that what is there is of the same models and songs.
+
+    Raises:
+        UserError: It is of others.
+    """
     from musicgen.evaluation.findings_files import load_findings
 
+    advice = "overwrite=true makes all anew"
+    try:
+        before = json.loads((report.out / RECORD).read_text("utf-8"))
+    except FileNotFoundError:
+        before = None  # there may be parts that were made by hand
+    except (OSError, ValueError) as error:
+        raise UserError(f"{report.out / RECORD}: cannot be read ({error}); {advice}") from None
+    if before is not None:
+        now = report.record()
+        other = [name for name in now if not isinstance(before, dict) or before.get(name) != now[name]]
+        if other:
+            raise UserError(f"out={report.out}: is a report with another {' and '.join(other)}; {advice}")
     for section in wanted:
         folder = report.out / section
-        if kind_of(folder) != "folder":
+        if not _is_there(folder):
             continue
         found = load_findings(folder).settings
         for argument in SECTIONS[section](report):
             key, _, value = argument.partition("=")
-            if key in ("model", "data", "generated", "training") and str(found.get(key)) != value:
-                raise UserError(f"{folder}: is there, and of {key}={found.get(key)}; overwrite=true makes all anew")
+            if key in CHECKED and str(found.get(key)) != value:
+                raise UserError(f"{folder}: is there, and of {key}={found.get(key)}; {advice}")
 
 
 def _section(report: Report, section: str) -> Findings | str:
@@ -230,9 +293,8 @@ def _section(report: Report, section: str) -> Findings | str:
     from musicgen.evaluation.findings_files import load_findings
 
     folder = report.out / section
-    is_there = kind_of(folder) == "folder" and not report.config.overwrite
     try:
-        if is_there:
+        if _is_there(folder) and not report.config.overwrite:
             print(f"{section}: taken from {folder}")
         else:
             arguments = [section, *SECTIONS[section](report), f"out={folder}", "overwrite=true"]
@@ -248,11 +310,11 @@ def _write_pieces(report: Report) -> None:
     from musicgen.cli.generate import run as generate
 
     config = report.config
-    for name, given in zip(report.names(), (config.model or "").split(","), strict=True):
+    for name, given in zip(report.names(), report.paths(), strict=True):
         folder = report.out / PIECES / name
         if kind_of(folder) == "folder" and not config.overwrite:
             continue
-        asked = [f"model={given.strip()}", f"n={config.pieces}", f"bars={config.bars}", f"seed={config.seed}"]
+        asked = [f"model={given}", f"n={config.pieces}", f"bars={config.bars}", f"seed={config.seed}"]
         generate([*asked, f"out={folder}", "overwrite=true"])
 
 
@@ -261,11 +323,11 @@ def _continue(report: Report) -> None:
     from musicgen.cli.continuation import run as continue_grooves
 
     config = report.config
-    for name, given in zip(report.names(), (config.model or "").split(","), strict=True):
+    for name, given in zip(report.names(), report.paths(), strict=True):
         folder = report.out / CONTINUED / name
         if kind_of(folder) == "folder" and not config.overwrite:
             continue
-        asked = [f"model={given.strip()}", f"data={config.data}", f"split={config.split}", f"styles={config.pieces}"]
+        asked = [f"model={given}", f"data={config.data}", f"split={config.split}", f"styles={config.pieces}"]
         continue_grooves([*asked, f"seed={config.seed}", f"out={folder}", "overwrite=true", "picture=false"])
 
 

@@ -19,8 +19,7 @@ from musicgen.errors import UserError
 from musicgen.evaluation.attention_looks import Look, Looks, even_spread, looks, looks_tables, mean_look
 from musicgen.evaluation.attention_maps import Levels, MapKind, attending_layers, level_values, pooled, to_levels
 from musicgen.evaluation.findings import Cell, Explorer, Findings, Picture, Table
-from musicgen.evaluation.models import Judged
-from musicgen.evaluation.probing import window_of
+from musicgen.evaluation.models import Judged, window_of
 from musicgen.evaluation.templates import Floats, Templates, choose, decays, gates, templates
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
@@ -79,6 +78,7 @@ class Read:
     """What a model attended to in a piece: maps as levels, and looks, by layer and head counted from 1."""
 
     tokens: Sequence[int]
+    seed: int
     maps: Mapping[tuple[int, int], Levels]
     looks: Looks
     even: Mapping[str, Look]
@@ -114,8 +114,8 @@ def usual_layers(many: int) -> list[int]:
     return sorted({1, *(round(layer * many / PAPER_LAYERS[-1]) for layer in PAPER_LAYERS[1:])})
 
 
-def piece_of(subject: Subject, wish: Wish) -> list[int]:
-    """The tokens of the piece: those of the file, or else those that the model writes.
+def piece_of(subject: Subject, wish: Wish) -> tuple[list[int], int]:
+    """The tokens of the piece, and its seed: those of the file, or else those that the model writes.
 
     A model may end a piece early. The first of some that is long enough is taken, or else the longest.
 
@@ -125,14 +125,15 @@ def piece_of(subject: Subject, wish: Wish) -> list[int]:
     length = wish.tokens or subject.trained * 3 // 2
     composer = subject.judged.composer
     if wish.midi is not None:
-        return list(composer.dialect.read_prompt(wish.midi, None).tokens)[:length]
-    longest: list[int] = []
+        return list(composer.dialect.read_prompt(wish.midi, None).tokens)[:length], wish.seed
+    longest, own = list[int](), wish.seed
     for seed in range(wish.seed, wish.seed + TRIES):
         tokens = list(composer.generate(tokens=length, seed=seed, draw=wish.seed).tokens)[:length]
-        longest = max(longest, tokens, key=len)
+        if len(tokens) > len(longest):
+            longest, own = tokens, seed
         if len(longest) == length:
             break
-    return longest
+    return longest, own
 
 
 def read_pieces(subjects: Sequence[Subject], wish: Wish, progress: Progress) -> list[Read]:
@@ -140,15 +141,16 @@ def read_pieces(subjects: Sequence[Subject], wish: Wish, progress: Progress) -> 
     total = sum(len(subject.layers) * len(subject.heads) for subject in subjects)
     # Noise takes a byte a pixel and half of a map is empty.
     side = min(LARGEST_SIDE, int(math.sqrt(2 * PAGE_BYTES / total)))
-    pieces = [piece_of(subject, wish) for subject in subjects]
+    written = [piece_of(subject, wish) for subject in subjects]
+    pieces = [tokens for tokens, _ in written]
     found: list[tuple[dict[tuple[int, int], Levels], dict[tuple[int, int], dict[str, Look]]]] = [
         ({}, {}) for _ in subjects
     ]
     for number, place, levels, look in progress(_maps(subjects, pieces, wish, side), total, "map"):
         found[number][0][place], found[number][1][place] = levels, look
     return [
-        Read(tokens, maps, own, looks(even_spread(len(tokens)), subject.trained))
-        for subject, tokens, (maps, own) in zip(subjects, pieces, found, strict=True)
+        Read(tokens, seed, maps, own, looks(even_spread(len(tokens)), subject.trained))
+        for subject, (tokens, seed), (maps, own) in zip(subjects, written, found, strict=True)
     ]
 
 
@@ -283,7 +285,7 @@ def _summary(
     sentences = []
     for subject, own in zip(subjects, read, strict=True):
         name = subject.judged.name
-        source = f"wrote itself (seed {wish.seed})" if wish.midi is None else f"was given ({wish.midi.name})"
+        source = f"wrote itself (seed {own.seed})" if wish.midi is None else f"was given ({wish.midi.name})"
         sentences.append(
             f"{name} reads {len(own.tokens):,} tokens that it {source}; it was trained on {subject.trained:,}."
         )

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from musicgen.evaluation.attention_maps import BRIGHTEST, Levels, pooled, shade
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Picture
 from musicgen.evaluation.templates import Floats, Templates
 
@@ -129,7 +129,7 @@ def draw_gates(found: Mapping[str, Floats]) -> Picture:
                 )
         axes.set_xticks(range(means.shape[1]), range(1, means.shape[1] + 1), fontsize=8)
         axes.set_yticks(range(means.shape[0]), range(1, means.shape[0] + 1), fontsize=8)
-        axes.set_title(model, fontsize=9)
+        axes.set_title(label(model), fontsize=9)
         axes.set_xlabel("head", fontsize=9)
     panels[0].set_ylabel("layer", fontsize=9)
     figure.colorbar(image, ax=list(panels), label="mean δ")
@@ -148,7 +148,7 @@ def draw_decays(found: Mapping[str, Floats], reaches: Sequence[int]) -> Picture:
             axes.plot(lags, rate**lags, color=colour(head), linewidth=1.4, label=f"head {head + 1}")
         axes.set_xscale("log")
         axes.set_ylim(0, 1.02)
-        axes.set_title(model, fontsize=9)
+        axes.set_title(label(model), fontsize=9)
         axes.set_xlabel("lag", fontsize=9)
         axes.legend(fontsize=7, frameon=False)
         tidy(axes, "both")

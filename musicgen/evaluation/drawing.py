@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d", "#a6761d", "#117733")
-"""Told apart by colour-blind readers too; one for each model, in the order in which they are given."""
+COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d", "#a6761d", "#117733",
+    "#882255", "#88ccee", "#999933", "#aa4499", "#332288", "#bbbbbb",
+)  # fmt: skip
+"""The first are told apart by colour-blind readers too; one for each model, in the order in which they are given."""
 DOTS = 120  # to the inch
 
 
 def colour(number: int) -> str:
-    """The colour of a model; the eleventh has that of the first."""
+    """The colour of a model; there are as many as one can tell apart, and then they begin again."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -35,13 +38,14 @@ def tidy(axes: Axes, grid: str = "y") -> None:
 def label(text: str, longest: int = 32) -> str:
     """A name for a figure: a square for what the font cannot show, which would be a warning, and no longer than this.
 
-    A dollar would begin a formula: draw it with `parse_math=False`.
+    A dollar is a dollar, and begins no formula.
     """
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     known = get_font(findfont(FontProperties())).get_charmap()
     text = "".join(letter if ord(letter) in known and letter.isprintable() else "□" for letter in text)
-    return text if len(text) <= longest else f"…{text[1 - longest :]}"
+    text = text if len(text) <= longest else f"…{text[1 - longest :]}"
+    return text.replace("$", r"\$")
 
 
 def render(figure: Figure, name: str, title: str) -> Picture:

@@ -27,6 +27,8 @@ from musicgen.files import atomic_folder
 
 PAGE = "index.html"
 FORMAT = 1
+LEVELS = 256  # of a map
+MOST_DIGITS = 12  # of a table, after the point
 
 
 def save_findings(findings: Findings, folder: Path) -> None:
@@ -67,7 +69,7 @@ def load_findings(folder: Path) -> Findings:
             explorers=[_explorer(folder, item) for item in content["explorers"]],
             left_out=[_text(line) for line in content["left_out"]],
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
         raise UserError(f"{folder}: a damaged evaluation ({error}); make it again") from None
 
 
@@ -78,8 +80,10 @@ def describe(folder: Path) -> dict[str, Any] | None:
             content = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(content, dict) and content.get("evaluation") == FORMAT and isinstance(content.get("files"), list):
-            return content
+        if isinstance(content, dict) and content.get("evaluation") == FORMAT:
+            files = content.get("files")
+            if isinstance(files, list) and all(isinstance(name, str) for name in files):
+                return content
     return None
 
 
@@ -146,7 +150,9 @@ def _table(item: dict[str, Any]) -> Table:
     rows = [[_cell(cell) for cell in row] for row in item["rows"]]
     if any(len(row) != len(columns) for row in rows):
         raise ValueError("a row that is not as long as there are columns")
-    return Table(_text(item["name"]), _text(item["title"]), columns, rows, int(item["digits"]))
+    if item["digits"] not in range(MOST_DIGITS + 1):
+        raise ValueError(f"{item['digits']!r} digits")
+    return Table(_text(item["name"]), _text(item["title"]), columns, rows, item["digits"])
 
 
 def _cell(cell: Any) -> Any:
@@ -172,7 +178,7 @@ def _explorer(folder: Path, item: dict[str, Any]) -> Explorer:
         title=_text(item["title"]),
         choices={_text(name): [_text(option) for option in options] for name, options in item["choices"].items()},
         maps={},
-        levels=[float(level) for level in item["levels"]],
+        levels=_levels(item["levels"]),
         axes=(rows, columns),
         extent=(height, width),
         labels=[_text(label) for label in item["labels"]],
@@ -182,6 +188,13 @@ def _explorer(folder: Path, item: dict[str, Any]) -> Explorer:
     for options in (tuple(_text(option) for option in options) for options in item["maps"]):
         maps[options] = read_png((folder / map_name(empty, options)).read_bytes())
     return Explorer(**{**vars(empty), "maps": maps})
+
+
+def _levels(values: Any) -> list[float]:
+    levels = [float(value) for value in values]
+    if len(levels) != LEVELS or not all(map(math.isfinite, levels)):
+        raise ValueError(f"levels that are not {LEVELS} numbers")
+    return levels
 
 
 def _text(value: Any) -> str:

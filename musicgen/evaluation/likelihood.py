@@ -18,7 +18,6 @@ from musicgen.data.groove_corpus import IN_DOMAIN
 from musicgen.data.open import AnyCorpus
 from musicgen.data.split import SPLITS
 from musicgen.errors import UserError
-from musicgen.evaluation.models import Judged
 from musicgen.model import PerformerLM
 from musicgen.model.performer import PREFILL_CHUNK
 from musicgen.spe import Draw
@@ -55,26 +54,6 @@ def split_pieces(corpus: AnyCorpus, split: str, most: int | None) -> list[Tokens
     if not pieces:
         raise UserError(f"split={split}: the corpus has no such songs; choose another split, or prepare more songs")
     return pieces
-
-
-def trained_length(members: Sequence[Judged], given: int | None, key: str) -> int:
-    """The length of the windows that models of a family were trained on.
-
-    Args:
-        members: The models.
-        given: What the user says it is, which holds.
-        key: The key to say it with.
-
-    Raises:
-        UserError: Nobody says.
-    """
-    length = members[0].trained_length if given is None else given
-    if length is None:
-        raise UserError(
-            f"{key} is missing: the bundle of {members[0].name} does not say how many tokens its training windows had; "
-            f"write {key}=NUMBER"
-        )
-    return length
 
 
 def chunks(passages: Sequence[Passage], batch: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from musicgen.evaluation.findings import Explorer
 
+LARGEST_SIDE = 1 << 13  # of a map that is read: a small file may hold a huge one
 DIGITS = 7
 """Of numbers in files: enough for what is measured, and the same bytes wherever they are added up."""
 
@@ -32,5 +33,11 @@ def read_png(data: bytes) -> NDArray[np.uint8]:
     """The levels of a grey PNG."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image.convert("L"))
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            if max(image.size) <= LARGEST_SIDE:
+                return np.asarray(image.convert("L"))
+            size = f"{image.width} × {image.height}"
+    except Image.DecompressionBombError:
+        size = "so many pixels"
+    raise ValueError(f"a map of {size} is too large")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from musicgen.data.open import AnyCorpus
 from musicgen.errors import UserError
-from musicgen.files import tell_apart
-from musicgen.model import PerformerConfig, PerformerLM
+from musicgen.files import kind_of, tell_apart
+from musicgen.model import PerformerLM
 from musicgen.model.bundle import read_remark
 from musicgen.sampling.composer import OF_A_RUN, Composer, find_bundle, load_composer
 from musicgen.tokens.language import Language
@@ -48,7 +49,7 @@ class Judged:
     def trained_length(self) -> int | None:
         """Tokens of a training window; None if its bundle does not say."""
         length = self.training.get("length")
-        return length if isinstance(length, int) and length > 0 else None
+        return length if type(length) is int and length > 0 else None
 
 
 def load_models(names: str) -> list[Judged]:
@@ -57,9 +58,7 @@ def load_models(names: str) -> list[Judged]:
     Raises:
         UserError: One of them cannot be used, and why.
     """
-    given = [name.strip() for name in names.split(",") if name.strip()]
-    if not given:
-        raise UserError("model is empty: write model=DIR or model=DIR,DIR")
+    given = split_names(names)
     folders = [find_bundle(name) for name in given]
     composers = [load_composer(folder) for folder in folders]
     called = tell_apart(given, "model", OF_A_RUN)
@@ -67,6 +66,19 @@ def load_models(names: str) -> list[Judged]:
         Judged(name, composer, read_remark(folder, "training"))
         for name, composer, folder in zip(called, composers, folders, strict=True)
     ]
+
+
+def split_names(names: str) -> list[str]:
+    """What stands between commas; a path that is there is one, commas or not.
+
+    Raises:
+        UserError: Nothing does.
+    """
+    is_one = kind_of(Path(names).expanduser()) is not None
+    given = [names] if is_one else [name.strip() for name in names.split(",") if name.strip()]
+    if not given:
+        raise UserError("model is empty: write model=DIR or model=DIR,DIR")
+    return given
 
 
 def one_language(models: Sequence[Judged], corpus: AnyCorpus | None = None) -> Language:
@@ -89,13 +101,38 @@ def one_language(models: Sequence[Judged], corpus: AnyCorpus | None = None) -> L
 
 
 def families(models: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """Models that are the same but for the seed of their training, by a name that they share, in the order given."""
-    kinds: dict[tuple[PerformerConfig, int | None], list[Judged]] = {}
+    """Models that are the same but for the seed of their training, by a name that they share, in the order given.
+
+    What a bundle does not say of its training is taken to be the same.
+    """
+    kinds: dict[str, list[Judged]] = {}
     for model in models:
-        kinds.setdefault((model.model.config, model.trained_length), []).append(model)
+        training = {name: model.training.get(name) for name in ("length", "batch_size", "steps", "corpus")}
+        kind = repr((model.model.config, training))
+        seeds = [member.training.get("seed") for member in kinds.get(kind, ())]
+        if model.training.get("seed") is not None and model.training["seed"] in seeds:
+            kind = repr((kind, model.name))  # the same seed twice is no other draw from the same urn
+        kinds.setdefault(kind, []).append(model)
+    taken = {model.name for model in models}
     named: dict[str, list[Judged]] = {}
     for members in kinds.values():
         stems = {re.sub(r"[-_ ]*(s|seed)?[-_ ]*\d+$", "", member.name) for member in members}
         stem = stems.pop() if len(members) > 1 and len(stems) == 1 else ""
-        named[stem if stem and stem not in named else members[0].name] = members
+        named[stem if stem and stem not in taken else members[0].name] = members
+        taken.add(stem)
     return named
+
+
+def window_of(judged: Judged, given: int | None, key: str = "trained") -> int:
+    """How many tokens the windows had that a model was trained on: as its bundle says, or else what is given.
+
+    Raises:
+        UserError: Neither is known.
+    """
+    length = judged.trained_length or given
+    if length is None:
+        raise UserError(
+            f"{key} is missing: the bundle of {judged.name} does not say how many tokens its training windows had; "
+            f"write {key}=NUMBER"
+        )
+    return length

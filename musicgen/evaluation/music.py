@@ -30,7 +30,7 @@ from musicgen.evaluation.music_metrics import (
     on_grid,
 )
 from musicgen.evaluation.music_picture import draw_bar_similarity, draw_distributions
-from musicgen.evaluation.overlap import distance_overlap, dominance, halves, overlap
+from musicgen.evaluation.overlap import chance, distance_overlap, dominance, halves, overlap, surely
 from musicgen.evaluation.songs import Gathered, Progress, Song, shown
 from musicgen.midi.score import Score
 from musicgen.tokens.quantise import TokenError
@@ -78,6 +78,7 @@ class Comparison:
         overlap, distance_overlap: See `musicgen.evaluation.overlap`.
         halves, distance_halves: What two parts of the reference get from these.
         delta, low, high: Cliff's δ, and between what it lies with 95 % confidence.
+        chance: How likely a δ so far from 0 would be if the sets were alike.
     """
 
     overlap: float
@@ -87,6 +88,7 @@ class Comparison:
     delta: float
     low: float
     high: float
+    chance: float
 
 
 def music_findings(
@@ -151,7 +153,8 @@ def grammar_errors(file: Path | None) -> float:
         if record is None or record.stat().st_size > LARGEST_RECORD:
             return math.nan
         content = json.loads(record.read_bytes())
-        errors, tokens = int(content["grammar_errors"]), len(content["tokens"])
+        errors = int(content["grammar_errors"])
+        tokens = sum(map(int, content["tokens_of_bars"][int(content["prompt_bars"]) :]))  # a prompt was not written
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return math.nan
     return errors / tokens if 0 <= errors <= tokens and tokens else math.nan
@@ -161,8 +164,8 @@ def compare(generated: Measured, reference: Measured, metric: str, seed: int) ->
     """A metric of a generated set beside that of the reference."""
     ours, theirs = generated.defined(metric), reference.defined(metric)
     plain, distances = halves(theirs, len(ours), seed)
-    delta, low, high = dominance(ours, theirs, seed)
-    return Comparison(overlap(ours, theirs), plain, distance_overlap(ours, theirs), distances, delta, low, high)
+    found = (*dominance(ours, theirs, seed), chance(ours, theirs, seed))
+    return Comparison(overlap(ours, theirs), plain, distance_overlap(ours, theirs), distances, *found)
 
 
 def _gridded(name: str, gathered: Gathered, language: str | None, left_out: list[str]) -> list[tuple[Song, Score]]:
@@ -259,15 +262,15 @@ def _numbers_table(
 ) -> Table:
     columns = ["set", "metric", "pieces", "median", "lower quartile", "upper quartile"]
     columns += ["overlap", "halves overlap", "distance overlap", "halves distance overlap"]
-    columns += ["delta", "delta low", "delta high"]
+    columns += ["delta", "delta low", "delta high", "chance"]
     rows: list[list[Cell]] = []
     for item in (*made, real):
         for metric in metrics:
             found = compared[item.name][metric] if item is not real else None
-            numbers: list[Cell] = [None] * 7
+            numbers: list[Cell] = [None] * 8
             if found is not None:
                 numbers = [found.overlap, found.halves, found.distance_overlap, found.distance_halves]
-                numbers += [found.delta, found.low, found.high]
+                numbers += [found.delta, found.low, found.high, found.chance]
             values = item.defined(metric)
             rows.append([item.name, metric, len(values), *_quartiles(values), *numbers])
     return Table("music_numbers", "Every number that was found", columns, rows, shown=False)
@@ -286,10 +289,11 @@ def _pieces_table(sets: Sequence[Measured]) -> Table:
 def _summary(
     made: Sequence[Measured], real: Measured, compared: Mapping[str, Mapping[str, Comparison]], length: int
 ) -> list[str]:
-    counts = " and ".join(f"{len(item.pieces):,} pieces of {item.name}" for item in made)
+    counts = ", ".join(f"{len(item.pieces):,} piece{'s' * (len(item.pieces) != 1)} of {item.name}" for item in made)
     shorter = sum(bars < length for item in (*made, real) for bars in item.bars)
     whole = f" (all, of {shorter:,} that have fewer)" if shorter else ""
-    lines = [f"{counts} beside {len(real.pieces):,} real songs; of each, the first {length:,} bars count{whole}."]
+    first = "the first bar counts" if length == 1 else f"the first {length:,} bars count"
+    lines = [f"{counts} beside {len(real.pieces):,} real songs; of each, {first}{whole}."]
     for item in made:
         lines += _judgement(item, real, compared[item.name])
     if min(len(item.pieces) for item in (*made, real)) < FEW:
@@ -311,8 +315,9 @@ def _judgement(item: Measured, real: Measured, compared: Mapping[str, Comparison
             f"{item.name}: over {len(pairs)} metrics the mean overlap with the reference is {ours:.2f}; "
             f"two parts of the reference have {ideal:.2f}."
         )
-    # What may be chance is not named: the interval of δ has to leave out 0.
-    sure = [metric for metric, found in compared.items() if found.low > 0 or found.high < 0]
+    # What may be chance is not named, though many metrics are looked at.
+    is_sure = surely([found.chance for found in compared.values()])
+    sure = [metric for metric, named in zip(compared, is_sure, strict=True) if named]
     sure.sort(key=lambda metric: (-abs(compared[metric].delta), compared[metric].overlap))
     if sure:
         medians = {metric: [np.median(side.defined(metric)) for side in (item, real)] for metric in sure}

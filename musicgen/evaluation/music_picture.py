@@ -44,7 +44,7 @@ def draw_distributions(sets: Sequence[Measured], metrics: Sequence[str]) -> Pict
         _draw_panel(axes, sets, metric)
     for axes in panels.flat[len(metrics) :]:
         axes.set_visible(False)
-    panels[0, 0].set_yticks(range(len(sets)), names, parse_math=False)
+    panels[0, 0].set_yticks(range(len(sets)), names)
     panels[0, 0].set_ylim(-0.6, len(sets) - 0.4)
     return render(
         figure,
@@ -98,8 +98,8 @@ def draw_bar_similarity(sets: Sequence[Measured]) -> Picture:
     axes.set(xlabel="distance in bars", ylabel="notes in common (Jaccard)", xticks=range(1, 17))
     axes.set_ylim(bottom=0)
     tidy(axes)
-    for text in axes.legend(frameon=False).get_texts():
-        text.set_parse_math(False)
+    if axes.lines:
+        axes.legend(frameon=False)
     return render(
         figure, "bar_similarity_curve", "Similarity of bars by their distance; lines are medians, bands quartiles"
     )

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from musicgen.evaluation.likelihood import Losses, Progress, chunks, losses, trained_length, whole
-from musicgen.evaluation.models import Judged
+from musicgen.evaluation.likelihood import Losses, Progress, chunks, losses, whole
+from musicgen.evaluation.models import Judged, window_of
 from musicgen.evaluation.resampling import Numbers, Totals, totals
 from musicgen.evaluation.restarts import Window, restarted_windows
 from musicgen.sampling.dialect import Dialect
@@ -105,7 +105,8 @@ class Followed:
         restarted: Losses in restarted windows.
         members: Means of each model, by its name.
         windows: How many windows were restarted.
-        cut: ... of which so many begin where no training window would.
+        cut: ... of which so many begin inside a bar.
+        amid: ... and so many at a bar line where notes sound on, which no training window does either.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Followed:
     members: Mapping[str, MemberMeans]
     windows: int
     cut: int
+    amid: int
 
 
 def follow(
@@ -139,7 +141,7 @@ def follow(
     pieces = [piece[: size + 1] for piece, size in zip(targets.pieces, sizes, strict=True)]
     songs = [whole(piece) for piece in pieces]
     begins = np.cumsum(sizes) - sizes
-    lengths = {name: trained_length(members, trained, "trained") for name, members in named.items()}
+    lengths = {name: window_of(members[0], trained) for name, members in named.items()}
     windows: dict[int, list[tuple[int, Window]]] = {}
     for length in set(lengths.values()):
         windows[length] = [
@@ -174,9 +176,9 @@ def follow(
                     values[first : first + len(part)] = part
                 restarted += values
             means[member.name] = MemberMeans(*np.array(by_draw).T)
-        cut = sum(window.is_cut for _, window in placed)
         parts = len(members) * len(seeds)
-        found.append(Followed(name, lengths[name], full / parts, restarted / parts, means, len(placed), cut))
+        counts = [sum(window.begins == kind for _, window in placed) for kind in ("cut", "amid")]
+        found.append(Followed(name, lengths[name], full / parts, restarted / parts, means, len(placed), *counts))
     return found
 
 

@@ -41,7 +41,7 @@ def nll_findings(
     return Findings(
         kind="nll",
         title="Loss against position",
-        summary=_sentences(judged, targets, draws),
+        summary=_sentences(judged, targets, draws, seed),
         settings=settings,
         tables=[
             _summary_table(judged),
@@ -51,7 +51,12 @@ def nll_findings(
             _curve_table(families, curves, seed),
         ],
         pictures=[draw_curves(families, curves, seed), draw_types(families, names, types)],
-        details={"windows": {family.name: {"restarted": family.windows, "cut": family.cut} for family in families}},
+        details={
+            "windows": {
+                family.name: {"restarted": family.windows, "cut": family.cut, "amid": family.amid}
+                for family in families
+            }
+        },
     )
 
 
@@ -100,14 +105,18 @@ class _Judgement:
 
     def sentence(self) -> str:
         """What it comes to."""
-        words = f"{self.name}: {self.spread['trained'].mean:.3f} nats a token at positions {self.positions('trained')}"
-        if math.isnan(self.gap):
-            return f"{words}; no song goes on beyond the trained length of {self.trained:,}."
-        words += (
-            f", {self.spread['extrapolated'].mean:.3f} at {self.positions('extrapolated')} "
-            f"({abs(self.gap):.3f} {'more' if self.gap > 0 else 'less'}). "
-        )
+        many = len(self.family.members)
+        whose = self.name if many == 1 else f"{self.name} (mean of {many} models)"
+        words = f"{whose}: {self.spread['trained'].mean:.3f} nats a token at positions {self.positions('trained')}"
         difference, lower, upper = self.difference
+        if math.isnan(difference):
+            return f"{words}; what was read does not go beyond its trained length of {self.trained:,}."
+        if not math.isnan(self.gap):
+            words += (
+                f", {self.spread['extrapolated'].mean:.3f} at {self.positions('extrapolated')} "
+                f"({abs(self.gap):.3f} {'more' if self.gap > 0 else 'less'})"
+            )
+        words += ". "
         bounds = f"95 % interval {min(abs(lower), abs(upper)):.3f} to {max(abs(lower), abs(upper)):.3f}"
         where = f"at {self.positions('beyond')} "
         if self.context == "helps":
@@ -197,7 +206,7 @@ def _curve_table(families: Sequence[Followed], curves: Sequence[Curve], seed: in
     return Table("curve", "Loss against position", ["model", "from", "to", *names], rows, shown=False)
 
 
-def _sentences(judged: Sequence[_Judgement], targets: Targets, draws: int) -> list[str]:
+def _sentences(judged: Sequence[_Judgement], targets: Targets, draws: int, seed: int) -> list[str]:
     songs, sizes, length = len(targets.pieces), targets.sizes, int(targets.position.max()) + 1
     noise = "one draw of the noise" if draws == 1 else f"{draws} draws of the noise, averaged"
     lines = [
@@ -206,16 +215,34 @@ def _sentences(judged: Sequence[_Judgement], targets: Targets, draws: int) -> li
         f"{math.log(len(targets.language.vocabulary)):.2f} nats a token."
     ]
     lines += [judgement.sentence() for judgement in judged]
-    for region, where in (("trained", "At trained positions"), ("beyond", "Beyond them")):
-        known = [judgement for judgement in judged if not math.isnan(judgement.spread[region].mean)]
-        if len(known) > 1:
-            best = min(known, key=lambda judgement: judgement.spread[region].mean)
-            lines.append(f"{where} {best.name} has the least loss of the {len(known)}: {best.spread[region].mean:.3f}.")
+    for trained in sorted({judgement.trained for judgement in judged}):
+        # Other trained lengths are other tokens, and some tokens are easier than others.
+        alike = [judgement for judgement in judged if judgement.trained == trained]
+        lines += [line for region in HALVES for line in _best(alike, region, targets, seed)]
     for judgement in judged:
         family = judgement.family
-        if family.cut:
+        if family.cut or family.amid:
             lines.append(
-                f"{family.cut:,} of the {family.windows:,} restarted windows of {family.name} begin inside a bar, as "
-                f"no training window does, because no beginning was within {family.trained:,} tokens."
+                f"Of the {family.windows:,} restarted windows of {family.name}, {family.cut:,} begin inside a bar and "
+                f"{family.amid:,} at a bar line where notes sound on, as no training window does, because no better "
+                f"beginning was within {family.trained:,} tokens. That favours the full context."
             )
     return lines
+
+
+def _best(judged: Sequence[_Judgement], region: str, targets: Targets, seed: int) -> list[str]:
+    """Which of several models has the least loss on the same tokens, and whether that is sure."""
+    known = [judgement for judgement in judged if not math.isnan(judgement.spread[region].mean)]
+    if len(known) < 2:
+        return []
+    best, second = sorted(known, key=lambda judgement: judgement.spread[region].mean)[:2]
+    paired = region_totals(best.family.full - second.family.full, targets, best.trained)[region]
+    upper = float(paired.interval(seed)[1][0])
+    where = f"At positions {best.positions(region)}"
+    less = second.spread[region].mean - best.spread[region].mean
+    if upper < 0:
+        return [
+            f"{where} {best.name} has the least loss of the {len(known)}: {best.spread[region].mean:.3f}, "
+            f"{less:.3f} less than {second.name}, the next."
+        ]
+    return [f"{where} {best.name} and {second.name} have the least loss of the {len(known)}, and are level."]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Picture
 from musicgen.evaluation.nll import Curve, Followed, Types
 
@@ -45,7 +45,8 @@ def draw_curves(families: Sequence[Followed], curves: Sequence[Curve], seed: int
     axes.set_xlim(0, int(curves[0].edges[-1]))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     handles = [
-        Line2D([], [], color=colour(number), linewidth=1.6, label=family.name) for number, family in enumerate(families)
+        Line2D([], [], color=colour(number), linewidth=1.6, label=label(family.name))
+        for number, family in enumerate(families)
     ]
     if any(family.windows for family in families):
         handles.append(Line2D([], [], color="0.4", linewidth=1.1, linestyle="--", label="restarted window"))
@@ -91,7 +92,7 @@ def draw_types(families: Sequence[Followed], names: Sequence[str], types: Sequen
     axes.set_xlim(left=0)
     tidy(axes, "x")
     handles = [
-        Line2D([], [], color=colour(number), marker="o", linewidth=0, label=family.name)
+        Line2D([], [], color=colour(number), marker="o", linewidth=0, label=label(family.name))
         for number, family in enumerate(families)
     ]
     handles += [

@@ -116,10 +116,10 @@ def novelty_findings(
     examined, left_out = examine(sets, list(training.songs), shortest, GROOVE_GRID if is_groove else GRID, is_groove)
     gathered = [*generated.values(), training, *([held_out] if held_out else [])]
     made = [(name, item) for name in generated for item in examined[name]]
-    worst = max(made, key=lambda pair: pair[1].notes)[1]
+    owner, worst = max(made, key=lambda pair: pair[1].notes)
     pictures = [draw_longest({name: [item.notes for item in items] for name, items in examined.items()}, HELD_OUT)]
     if worst.longest is not None:
-        pictures.append(draw_passage(worst.song, worst.longest))
+        pictures.append(draw_passage(worst.song, worst.longest, owner if len(generated) > 1 else ""))
     return Findings(
         kind="novelty",
         title="Novelty",
@@ -221,7 +221,8 @@ def _first_bars(song: Song, bars: int) -> Song:
 
 def bars_text(song: Song, line: Line, start: int, notes: int, word: str = "") -> str:
     """The bars in which a passage begins and ends, counted from 1, as people write them: `3–4`, or `bars 3–4`."""
-    ticks = line.tick[[start, start + notes - 1]]
+    # A note is in the bar of the grid place that it was compared at, and may have been played a little before it.
+    ticks = line.tick[[start, start + notes - 1]] + song.score.ticks_per_beat // (2 * GRID)
     first, last = np.searchsorted(bar_lines(song.score), ticks, side="right").tolist()
     text = f"{first}" if first == last else f"{first}–{last}"
     return f"{word}{'s' * (first != last)} {text}" if word else text
@@ -308,13 +309,17 @@ def _summary(
     lines.append(f"{share:.1%} of the notes of a piece are in shared passages of {shortest:,} notes or more.")
     if not real:
         return [*lines, "There are no held-out songs to compare with, so it is not known how much real songs share."]
-    limit, median = max(item.notes for item in real), np.median([item.notes for item in real])
-    beyond = sum(item.notes > limit for item in made)
+    limit, most = max(item.notes for item in real), max(item.share for item in real)
+    median, high = np.quantile([item.notes for item in real], [0.5, 0.95])
     lines.append(
         f"{len(real):,} held-out songs, the first {bars:,} bars of each, share up to {limit:,} notes with the training "
-        f"songs (median {median:g}; generated pieces {np.median([item.notes for item in made]):g}), and "
-        f"{float(np.mean([item.share for item in real])):.1%} of their notes are in passages of {shortest:,} or more."
+        f"songs (median {median:g}, 95 of 100 at most {high:g}; generated pieces "
+        f"{np.median([item.notes for item in made]):g}), and {float(np.mean([item.share for item in real])):.1%} of "
+        f"their notes are in passages of {shortest:,} or more, at most {most:.1%} of a song's."
     )
-    verdict = "no generated piece shares" if not beyond else f"{beyond:,} of {len(made):,} generated pieces share"
-    lines.append(f"{verdict[0].upper()}{verdict[1:]} a longer passage than every held-out song does.")
+    # A short copy is not long, and a long chance passage is no large part of its piece: either is a reason to look.
+    longer, fuller = [item.notes > limit for item in made], [item.share > most for item in made]
+    for beyond, what in ((longer, "a longer passage"), (fuller, "a larger part of its notes")):
+        whose = f"{sum(beyond):,} of {len(made):,} generated pieces" if any(beyond) else "No generated piece"
+        lines.append(f"{whose} shares {what} than any held-out song does.")
     return lines

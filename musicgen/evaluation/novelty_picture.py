@@ -58,14 +58,20 @@ def draw_longest(lengths: Mapping[str, Sequence[int]], held_out: str) -> Picture
     if held_out in lengths:
         axes.axvline(max(lengths[held_out]), color=REAL, linewidth=1, linestyle=":")
     names = [f"{label(name, 30)}\n({len(notes):,})" for name, notes in lengths.items()]
-    axes.set_yticks(range(len(lengths)), names, parse_math=False)
+    axes.set_yticks(range(len(lengths)), names)
     axes.set(xlabel="longest passage that a training song has too, in notes", ylim=(-0.6, len(lengths) - 0.4))
     tidy(axes, "x")
     return render(figure, "longest_passages", "The longest shared passage of each piece, medians and quartiles")
 
 
-def draw_passage(song: Song, found: Passage) -> Picture:
-    """The longest passage, in the piece above and in the training song below."""
+def draw_passage(song: Song, found: Passage, owner: str = "") -> Picture:
+    """The longest passage, in the piece above and in the training song below.
+
+    Args:
+        song: The piece.
+        found: The passage.
+        owner: The set that the piece is of, if there are several.
+    """
     from matplotlib.figure import Figure
 
     beats = [
@@ -80,12 +86,12 @@ def draw_passage(song: Song, found: Passage) -> Picture:
     spans = [axes.get_ylim() for axes in (upper, lower)]
     height = max(high - low for low, high in spans)
     for axes, (low, high), name, about in (
-        (upper, spans[0], song.name, f"{found.notes:,} notes (coloured) of the piece"),
+        (upper, spans[0], f"{owner}/{song.name}" if owner else song.name, f"{found.notes:,} notes of the piece"),
         (lower, spans[1], found.song.name, "and of the training song"),
     ):
         middle = (low + high) / 2
         axes.set_ylim(middle - height / 2, middle + height / 2)
-        axes.set_title(f"{about} {label(name, 60)}", size=10, loc="left", parse_math=False)
+        axes.set_title(f"{about} {label(name, 60)}", size=10, loc="left")
     lower.set_xlabel("bar")
     title = "The longest passage of a generated piece that a training song has too: the piece above, the song below"
     return render(figure, "longest_passage", title)

@@ -8,6 +8,7 @@ values are all equal has no bandwidth; it takes that of the other, so that "alwa
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ SAME = 1e-12
 """Numbers that differ by less than this part differ by rounding."""
 SPLITS = 10
 RESAMPLINGS = 1000
+PARTINGS = 3999
 
 
 def overlap(first: Numbers, second: Numbers) -> float:
@@ -69,6 +71,36 @@ def halves(reference: Numbers, generated: int, seed: int) -> tuple[float, float]
     plain = [overlap(order[:size], order[size:]) for order in orders]
     distances = [distance_overlap(order[:size], order[size:]) for order in orders]
     return float(np.mean(plain)), float(np.mean(distances))
+
+
+def chance(generated: Numbers, reference: Numbers, seed: int) -> float:
+    """How likely a δ as far from 0 is if nothing tells the sets apart: their pieces are mixed and parted anew.
+
+    An exact test in the limit of many partings, also for sets of two or three pieces, where no interval can be trusted.
+
+    Returns:
+        The probability, at least 1 / (partings + 1); nan if a set is empty.
+    """
+    if not len(generated) or not len(reference):
+        return math.nan
+    both = np.concatenate([generated, reference])
+    # δ is the sum of the signs of all pairs, which is linear in the sums of ranks (ties in their middle).
+    ranks = np.sign(both[:, None] - both).sum(1)
+    found = abs(ranks[: len(generated)].sum())
+    random = np.random.default_rng(seed)
+    mixed = random.permuted(np.tile(ranks, (PARTINGS, 1)), axis=1)[:, : len(generated)].sum(1)
+    return float((1 + (np.abs(mixed) >= found - 1e-9).sum()) / (PARTINGS + 1))
+
+
+def surely(chances: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which of several differences are no chance, so that with this probability not even one is (Holm's procedure)."""
+    order = sorted((value, place) for place, value in enumerate(chances) if not math.isnan(value))
+    sure = [False] * len(chances)
+    for number, (value, place) in enumerate(order):
+        if value > level / (len(order) - number):
+            break
+        sure[place] = True
+    return sure
 
 
 def dominance(generated: Numbers, reference: Numbers, seed: int) -> tuple[float, float, float]:

@@ -15,9 +15,9 @@ import numpy as np
 
 from musicgen.errors import UserError
 from musicgen.evaluation.findings import Findings, Spread, Table
-from musicgen.evaluation.models import Judged
+from musicgen.evaluation.models import Judged, window_of
 from musicgen.evaluation.pe_metrics import Floats, monotonicity, translation_invariance
-from musicgen.evaluation.probing import Probe, window_of
+from musicgen.evaluation.probing import Probe
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
 METRICS = {"T": "translation invariance", "M": "monotonicity"}
@@ -109,6 +109,8 @@ def _fitting(judged: Judged, grid: Grid) -> Grid:
     config = judged.model.config
     end, lags = max(high for _, high in grid.ranges), max(grid.offsets)
     rows = max(high - low for low, high in grid.ranges)
+    if lags > end:
+        raise UserError(f"offsets={lags}: no query has so many keys, as positions end at {end:,}; take smaller ones")
     if end * config.d_model * (config.num_realizations if config.is_stochastic else 1) > MOST_CODE:
         raise UserError(f"positions: up to {end:,} is too far to be probed; take lower ones")
     if config.num_heads * rows * lags > MOST_ATTENTION:
@@ -252,7 +254,8 @@ def _summary(scores: Sequence[Scores], models: Sequence[Judged]) -> list[str]:
         "Unnormalised attention of the first layer in pieces of one token repeated; each value is a mean over tokens. "
         "T is 0 if attention depends on the distance alone; M is 0 if it fades steadily with distance, ½ if at random."
     ]
-    sentences += [sentence for item in scores for sentence in _verdict(item)]
+    noisy = {model.name for model in models if model.model.config.is_stochastic}
+    sentences += [sentence for item in scores for sentence in _verdict(item, item.name in noisy)]
     decayed = [model.name for model in models if model.model.config.decay != "none"]
     if decayed:
         sentences.append(f"The decay of {', '.join(decayed)} is part of the attention that was measured.")
@@ -262,24 +265,29 @@ def _summary(scores: Sequence[Scores], models: Sequence[Judged]) -> list[str]:
     return sentences
 
 
-def _verdict(item: Scores) -> list[str]:
-    """Whether a model's encoding does beyond the trained length what it does within."""
+def _verdict(item: Scores, is_noisy: bool) -> list[str]:
+    """Whether a model's encoding, which may be noisy, does beyond the trained length what it does within."""
     inside, outside = item.grid.within, item.grid.beyond
     if inside is None or outside is None:
         return []
-    parts, rises = [], []
+    parts, is_worse = [], False
+    draws = len(item.values["T"])
     for metric in METRICS:
         cells = item.best(metric)
-        pairs = [(near.mean, far.mean) for near, far in zip(cells[inside], cells[outside], strict=True)]
-        defined = [pair for pair in pairs if not math.isnan(sum(pair))]
-        if not defined:
+        changes = [
+            (far.mean - near.mean, offset, near, far)
+            for offset, near, far in zip(item.grid.offsets, cells[inside], cells[outside], strict=True)
+            if not math.isnan(near.mean + far.mean)
+        ]
+        if not changes:
             parts.append(f"{metric} is undefined, as attention is the same everywhere")
             continue
-        before, after = max(defined, key=lambda pair: pair[1] - pair[0])
-        parts.append(f"{metric} goes from {before:.3f} to {after:.3f}")
-        rises.append(after - before)
-    word = "no worse" if max(rises, default=0.0) <= NO_WORSE else "worse"
-    return [
-        f"{item.name} is {word} beyond its {item.grid.trained:,} trained tokens than within: "
-        f"at the offset where it fares worst, {' and '.join(parts)}."
-    ]
+        rise, offset, near, far = max(changes)
+        parts.append(f"{metric} changes from {near.mean:.3f} to {far.mean:.3f} at offsets below {offset:,}")
+        # Draws scatter: what they cannot tell apart is no change.
+        noise = 0.0 if draws == 1 else 2 * math.sqrt((near.deviation**2 + far.deviation**2) / draws)
+        is_worse |= rise > max(NO_WORSE, noise)
+    verdict = f"{item.name} is {'worse' if is_worse else 'no worse'} beyond its {item.grid.trained:,} trained tokens"
+    if is_noisy and draws == 1:
+        verdict = f"One draw cannot tell whether {item.name} is worse beyond its {item.grid.trained:,} trained tokens"
+    return [f"{verdict} than within: where it changes most for the worse, {' and '.join(parts)}."]

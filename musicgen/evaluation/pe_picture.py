@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Picture
 from musicgen.evaluation.pe import METRICS, Scores, offset_names, range_names
 
@@ -36,7 +36,7 @@ def draw_scores(scores: Sequence[Scores]) -> Picture:
                     markersize=4,
                     linewidth=1.3,
                     capsize=2,
-                    label=item.name,
+                    label=label(item.name),
                 )
             beyond = grids[0].beyond
             if beyond is not None:

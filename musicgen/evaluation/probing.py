@@ -17,8 +17,6 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
-from musicgen.errors import UserError
-from musicgen.evaluation.models import Judged
 from musicgen.evaluation.pe_metrics import Floats
 from musicgen.model import PerformerLM
 from musicgen.model.encoding import sinusoids
@@ -85,15 +83,3 @@ class Probe:
         keys_at = np.arange(low, high)[:, None] - np.arange(width - 1, -1, -1)
         windows[..., keys_at < 0] = -np.inf
         return windows
-
-
-def window_of(judged: Judged, given: int | None) -> int:
-    """How many tokens the windows had that a model was trained on: as its bundle says, or else what is given.
-
-    Raises:
-        UserError: Neither is known.
-    """
-    length = judged.trained_length or given
-    if length is None:
-        raise UserError(f"model: {judged.name} does not say how long its training windows were: give trained=TOKENS")
-    return length

@@ -15,8 +15,8 @@ import numpy as np
 
 from musicgen.errors import UserError
 from musicgen.evaluation.findings import Cell, Findings, Spread, Table
-from musicgen.evaluation.likelihood import Progress, chunks, losses, trained_length, whole
-from musicgen.evaluation.models import Judged
+from musicgen.evaluation.likelihood import Progress, chunks, losses, whole
+from musicgen.evaluation.models import Judged, window_of
 from musicgen.evaluation.resampling import deviation
 from musicgen.model import PerformerConfig
 from musicgen.tokens import Tokens
@@ -76,7 +76,7 @@ def try_realizations(
     tried = sorted({*numbers, *(members[0].model.config.num_realizations for members in named.values())})
     songs = {}
     for name, members in named.items():
-        end = trained_length(members, length, "length") + 1
+        end = (length or window_of(members[0], None, "length")) + 1
         songs[name] = [whole(piece[:end]) for piece in pieces]
     possible = {
         name: [number for number in tried if number >= fewest(members[0].model.config)]
@@ -148,6 +148,7 @@ def _sentences(rows: Sequence[Row], songs: int, draws: int) -> list[str]:
         f"{songs:,} {'song' if songs == 1 else 'songs'}, each to position {longest:,} at most; {noise}. Less is better."
     ]
     for row in rows:
+        # Cells of a family are means over its models, and so are their deviations.
         known = {number: cell for number, cell in row.cells.items() if not math.isnan(cell.mean)}
         own, best = known[row.realizations], min(known, key=lambda number: known[number].mean)
         words = f"{row.name}: {own.mean:.3f} nats a token with the R = {row.realizations} that it was trained with"
@@ -155,11 +156,12 @@ def _sentences(rows: Sequence[Row], songs: int, draws: int) -> list[str]:
             f"{known[number].mean - own.mean:+.3f} with {number}" for number in known if number != row.realizations
         ]
         words += f" ({', '.join(others)})" if others else ""
-        lines.append(f"{words}; least with R = {best}.")
+        lines.append(f"{words}; least with R = {best}." if others else f"{words}; no other R was possible.")
         first, last = min(known), max(known)
         spreads = known[first].deviation, known[last].deviation
         if first < last and not math.isnan(spreads[0]):
             lines.append(
-                f"Its draws deviate by {spreads[0]:.4f} with R = {first}, and by {spreads[1]:.4f} with R = {last}."
+                f"From draw to draw this deviates by {spreads[0]:.4f} with R = {first}, and by {spreads[1]:.4f} with "
+                f"R = {last}."
             )
     return lines

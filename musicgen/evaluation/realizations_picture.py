@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Picture
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def draw_realizations(rows: Sequence[Row]) -> Picture:
                 color="white" if cell.mean > middle else "black",
             )  # fmt: skip
     axes.set_xticks(range(values.shape[1]), [str(number) for number in rows[0].cells])
-    axes.set_yticks(range(len(rows)), [f"{row.name} ({row.realizations})" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{label(row.name)} ({row.realizations})" for row in rows])
     axes.set(xlabel="R in use (realisations)", ylabel="model (its R in training)")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -66,7 +66,7 @@ def _draw_curve(row: Row) -> Picture:
     axes.set_xticks(list(known), [str(number) for number in known])
     axes.minorticks_off()
     tidy(axes)
-    axes.set(xlabel="R in use (realisations)", ylabel="cross-entropy (nats a token)", title=row.name)
+    axes.set(xlabel="R in use (realisations)", ylabel="cross-entropy (nats a token)", title=label(row.name))
     title = f"Cross-entropy of {row.name} against R, with the deviation over draws; trained with R = {row.realizations}"
     return render(figure, "realizations", title)
 

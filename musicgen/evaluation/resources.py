@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from musicgen.errors import UserError
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Cell, Findings, Picture, Table
 from musicgen.guard import Guarded
 from musicgen.model import PerformerConfig, PerformerLM
@@ -125,7 +125,9 @@ def measure_all(
         try:
             cost = child(dataclasses.asdict(subject.config), subject.length, subject.batch, repeats, threads)
         except UserError as error:
-            raise UserError(f"{subject.name} could not be measured: {error}; a smaller batch= may help") from None
+            raise UserError(
+                f"{subject.name} could not be measured: {error}; fewer threads= or a smaller batch= may help"
+            ) from None
         finally:
             child.close()
         turns.setdefault(subject.name, []).append(Cost(*cost))
@@ -187,7 +189,7 @@ def _picture(subjects: Sequence[Subject], costs: Sequence[Cost]) -> Picture:
     drawn = figure.subplots(1, len(panels), sharey=True)
     for number, (axes, (title, values)) in enumerate(zip(drawn, panels.items(), strict=True)):
         _bars(axes, title, values, colour(number))
-    drawn[0].set_yticks(range(len(subjects)), [subject.name for subject in subjects])
+    drawn[0].set_yticks(range(len(subjects)), [label(subject.name) for subject in subjects])
     drawn[0].invert_yaxis()
     return render(figure, "resources", "Time and memory of training, and time of a generated token, by model")
 

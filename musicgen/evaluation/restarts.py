@@ -10,7 +10,7 @@ it may, to the last such place within the trained length.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,13 @@ class Window(NamedTuple):
     Attributes:
         passage: What is read, and what is predicted.
         first: The number of its first target among those of the piece.
-        is_cut: Whether it begins where no training window would, since no such place was in reach.
+        begins: Where: as training windows do (`well`), at a bar line where notes sound on (`amid`), or inside a bar
+            (`cut`), since no better place was in reach.
     """
 
     passage: Passage
     first: int
-    is_cut: bool
+    begins: Literal["well", "amid", "cut"]
 
 
 def restarted_windows(language: Remi | Groove, piece: Tokens, length: int, trained: int) -> list[Window]:
@@ -50,15 +51,15 @@ def restarted_windows(language: Remi | Groove, piece: Tokens, length: int, train
         trained: The most that a window may have.
     """
     places, stop = _places(language, piece), min(length + 1, len(piece))
-    starts, cut = [1], {1: False}
+    starts, begins = [1], dict[int, Literal["well", "amid", "cut"]]()
     while stop - starts[-1] > trained:
         last = starts[-1] + trained
         reached = [place[np.searchsorted(place, last, side="right") - 1] for place in places if len(place)]
         start = next((int(place) for place in reached if starts[-1] < place <= last), last)
-        cut[start] = start == last and not any(last in place for place in places)
+        begins[start] = "well" if start in places[0] else "amid" if start in places[-1] else "cut"
         starts.append(start)
     spans = list(itertools.pairwise([*starts, stop]))[1:]
-    return [Window(_passage(language, piece, start, end), start - 1, cut[start]) for start, end in spans]
+    return [Window(_passage(language, piece, start, end), start - 1, begins[start]) for start, end in spans]
 
 
 def _passage(language: Remi | Groove, piece: Tokens, start: int, stop: int) -> Passage:

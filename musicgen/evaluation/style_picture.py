@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from musicgen.evaluation.drawing import colour, render, tidy
+from musicgen.evaluation.drawing import colour, label, render, tidy
 from musicgen.evaluation.findings import Picture
 from musicgen.evaluation.style import METRICS, QUARTERS
 
@@ -74,7 +74,7 @@ def draw_styles(boxes: Mapping[str, Mapping[str, Sequence[Sequence[float]]]], ma
         Line2D([], [], color=shade, linestyle="--", label=label) for shade, label in LEGEND.values()
     ]
     if len(boxes) > 1:
-        handles += [Patch(facecolor="white", edgecolor=colour(n), label=name) for n, name in enumerate(boxes)]
+        handles += [Patch(facecolor="white", edgecolor=colour(n), label=label(name)) for n, name in enumerate(boxes)]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4), frameon=False, fontsize=9)
     return render(figure, "style", "Style similarity of each quarter of the continuations, over references")
 

@@ -67,7 +67,7 @@ def test_a_file_is_read_and_layers_and_heads_chosen(tmp_path: Path, run: Run) ->
         (["out=out"], "model is missing"),
         (["model=sine"], "out is missing"),
         (["model=nowhere", "out=out"], "model=nowhere"),
-        (["model=groove", "out=out"], "trained=TOKENS"),
+        (["model=groove", "out=out"], "trained=NUMBER"),
         (["model=sine,groove", "out=out", "trained=32"], "models of one kind"),
         (["model=sine", "out=out", "midi=nowhere.mid"], "nowhere.mid"),
         (["model=sine", "out=out", "midi=text.mid"], "text.mid: not a MIDI file"),

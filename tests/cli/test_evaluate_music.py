@@ -27,7 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         (tmp_path / folder).mkdir()
         for seed in range(first, first + 4):
             (tmp_path / folder / f"{seed}.mid").write_bytes(midi_bytes(compose(seed, 4 if first else 8)))
-    record = {"grammar_errors": 1, "tokens": [0] * 4}
+    record = {"grammar_errors": 1, "tokens_of_bars": [9, 1, 3], "prompt_bars": 1}
     (tmp_path / "made" / "20.json").write_text(json.dumps(record))
     (tmp_path / "dull").mkdir()
     for number in range(3):
@@ -56,7 +56,7 @@ def test_sets_are_compared_and_the_same_bytes_come_of_it_again(tmp_path: Path, r
     (tmp_path / "made" / "bad.mid").write_bytes(b"MThd")
     status, printed, complaint = run("generated=made,dull", "reference=real", "out=out")
     assert (status, complaint) == (0, "")
-    assert "4 pieces of made and 3 pieces of dull beside 4 real songs; of each, the first 4 bars count." in printed
+    assert "4 pieces of made, 3 pieces of dull beside 4 real songs; of each, the first 4 bars count." in printed
     assert "left out: made/bad.mid: " in printed
     assert "25.00% of tokens break the grammar, by 1 records" in printed
     assert "Fewer than 10 pieces" in printed
@@ -93,6 +93,14 @@ def test_a_copy_of_the_reference_overlaps_with_it_and_a_corpus_can_be_one(tmp_pa
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_folder_that_is_called_reference_is_still_what_was_generated(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "made").rename(tmp_path / "reference")
+    status, printed, complaint = run("generated=reference,dull", "reference=real", "out=out")
+    assert (status, complaint) == (0, "")
+    assert "4 pieces of reference (generated), 3 pieces of dull beside 4 real songs" in printed
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_single_files_have_medians_and_no_overlap(tmp_path: Path, run: Run) -> None:
     assert run("generated=made/21.mid", "reference=real/0.mid", "out=out")[0] == 0
     (row,) = (
@@ -108,10 +116,10 @@ def test_single_files_have_medians_and_no_overlap(tmp_path: Path, run: Run) -> N
         "",
         "[]",
         "{",
-        '{"grammar_errors": 2}',
-        '{"grammar_errors": 3, "tokens": [1]}',
-        '{"grammar_errors": 0, "tokens": []}',
-        '{"grammar_errors": null, "tokens": [1]}',
+        '{"grammar_errors": 2, "prompt_bars": 0}',
+        '{"grammar_errors": 3, "tokens_of_bars": [1], "prompt_bars": 0}',
+        '{"grammar_errors": 0, "tokens_of_bars": [5], "prompt_bars": 1}',
+        '{"grammar_errors": null, "tokens_of_bars": [1], "prompt_bars": 0}',
         "[" * 100_000,
     ],
     ids=lambda content: content[:20],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from calls import Run, calling, check_refused
 from musicgen.cli import main as command
 from musicgen.cli import report
 from musicgen.cli.compose import compose as compose_config
-from musicgen.model import PerformerConfig, PerformerLM, save_bundle
+from musicgen.model import PerformerConfig, PerformerLM, load_bundle, save_bundle
 from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
 from musicgen.tokens.tokenizer import tokenizer_json
@@ -35,9 +36,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
         files = {"tokenizer.json": tokenizer_json(language)}
         save_bundle(PerformerLM(config), folder / name, files=files, training={"length": 32, "batch_size": 2})
-    for source, output in (("synthetic", "songs"), ("synthetic_grooves", "grooves")):
-        made = [f"source={source}", "songs=24", "bars=8", f"output={folder}/{output}", "workers=1"]
+    for source, output, seed in (
+        ("synthetic", "songs", 0), ("synthetic", "other_songs", 1), ("synthetic_grooves", "grooves", 0)
+    ):  # fmt: skip
+        made = [f"source={source}", "songs=24", "bars=8", f"output={folder}/{output}", "workers=1", f"seed={seed}"]
         assert command.main(["prepare", *made]) == 0
+    (folder / "home").mkdir()
+    (folder / "home" / "index.html").write_text("my home page")
     return folder
 
 
@@ -48,14 +53,16 @@ def run(capsys: pytest.CaptureFixture[str], desk: Path, monkeypatch: pytest.Monk
     return calling(capsys, "report")
 
 
-def test_everything_is_on_one_page_and_what_is_there_is_not_made_again(tmp_path: Path, run: Run) -> None:
+def test_everything_is_on_one_page_and_what_is_there_is_not_made_again(
+    tmp_path: Path, desk: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "report"
     asked = ("model=sine,ape", "data=songs", f"out={out}", *SMALL)
     status, printed, complaint = run(*asked)
     assert (status, complaint) == (0, "")
-    made = [name for name in report.SECTIONS if name not in ("realizations", "style")]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*made, "index.html", "pieces"])
-    assert "realizations: not in this report: only for models whose encoding is stochastic" in printed
+    made = [name for name in report.SECTIONS if name != "style"]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*made, "index.html", "pieces", "report.json"])
+    assert "musicgen evaluate realizations model=sine " in printed  # the other has no noise
     page = (out / "index.html").read_text("utf-8")
     for name in made:
         assert f'<section id="{name}">' in page
@@ -70,15 +77,29 @@ def test_everything_is_on_one_page_and_what_is_there_is_not_made_again(tmp_path:
     assert f"nll: taken from {out / 'nll'}" in printed
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.csv")} == before
     assert (out / "index.html").read_text("utf-8") == page
-    status, printed, complaint = run("model=sine", *asked[1:])
-    assert (status, printed) == (2, "")
-    assert "model=sine,ape; overwrite=true" in complaint
+    for other, naming in (
+        (["model=sine", *asked[1:]], "another models"),
+        ([*asked, "seed=1"], "another seed"),
+        ([*asked, "split=test", "pieces=3"], "another split and pieces"),
+        ([*asked, "data=other_songs"], "another corpus"),
+    ):
+        check_refused(run, other, naming, tmp_path)
+    torch.manual_seed(9)
+    model = PerformerLM(load_bundle("sine").config)
+    shutil.copytree("sine", tmp_path / "sine")
+    monkeypatch.chdir(tmp_path)  # the same names, other weights
+    shutil.copytree(desk / "ape", tmp_path / "ape")
+    save_bundle(model, tmp_path / "sine", files={"tokenizer.json": tokenizer_json(Remi())}, training={"length": 32})
+    status, _, complaint = run("model=sine,ape", f"data={desk}/songs", *asked[2:])
+    assert status == 2
+    assert "another models" in complaint
 
 
 def test_grooves_have_a_style_and_a_part_made_by_hand_is_kept(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "report"
     by_hand = ["nll", "model=groove", "data=grooves", "draws=2", f"out={out}/nll"]
     assert command.main(["evaluate", *by_hand]) == 0
+    (out / "style").mkdir()  # an empty folder is no part
     asked = ("model=groove", "data=grooves", f"out={out}", "sections=style,nll,realizations", *SMALL)
     status, printed, complaint = run(*asked)
     assert (status, complaint) == (0, "")
@@ -105,6 +126,9 @@ def test_grooves_have_a_style_and_a_part_made_by_hand_is_kept(tmp_path: Path, ru
         (["model=sine", "data=sine", "out=new"], "sine"),
         (["model=sine", "data=songs", "out=songs"], "out=songs: holds other things than a report"),
         (["model=sine", "data=songs", "out=songs/corpus.json"], "not a folder"),
+        (["model=sine", "data=songs", "out=home"], "out=home: holds other things than a report"),
+        (["model=sine", "data=songs", "out=a,b"], "out=a,b: has a comma"),
+        (["model=sine,, ape,", "data=songs", "out=new", "sections=style"], "no part of the report could be made"),
         (["model=sine", "data=songs", "out=new", "sections=nll,magic"], "sections=magic"),
         (["model=sine", "data=songs", "out=new", "sections=style"], "no part of the report could be made: style"),
         (["model=sine", "data=songs", "out=new", "split=train"], "split=train"),

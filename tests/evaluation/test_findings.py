@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from musicgen.errors import UserError
-from musicgen.evaluation.drawing import render
+from musicgen.evaluation.drawing import label, render
 from musicgen.evaluation.findings import Cell, Explorer, Findings, Spread, Table, aligned, terminal
 from musicgen.evaluation.findings_files import csv_bytes, load_findings, save_findings
 from musicgen.evaluation.maps import png_bytes, read_png
@@ -126,6 +127,10 @@ def test_names_from_strangers_are_shown_and_never_run() -> None:
         ("tables", [{"name": "x", "title": "", "digits": 1, "columns": ["a"], "rows": [[[]]]}], "a cell of list"),
         ("pictures", [{"name": "../../line", "title": ""}], "no name of a file"),
         ("pictures", [{"name": "none", "title": ""}], "none.png"),
+        ("tables", [{"name": "x", "title": "", "digits": -1, "columns": [], "rows": []}], "-1 digits"),
+        ("tables", [{"name": "x", "title": "", "digits": 10**9, "columns": [], "rows": []}], "digits"),
+        ("tables", [{"name": "x", "title": "", "digits": math.inf, "columns": [], "rows": []}], "inf digits"),
+        ("files", [{}], "not a folder that"),
         ("summary", 5, "damaged"),
         ("title", ["no"], "no text"),
         ("evaluation", 99, "not a folder that"),
@@ -142,3 +147,39 @@ def test_a_damaged_folder_is_said_to_be_one(tmp_path: Path, name: str, value: ob
 def test_a_map_is_the_same_after_its_file() -> None:
     levels = np.random.default_rng(0).integers(0, 256, (7, 5)).astype(np.uint8)
     assert np.array_equal(read_png(png_bytes(levels)), levels)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("levels", [math.nan] * 256), ("levels", [0.5]), ("levels", [10**400] * 256), ("extent", [math.inf, 1])],
+)
+def test_maps_from_strangers_have_levels_that_are_numbers(tmp_path: Path, name: str, value: object) -> None:
+    save_findings(findings(), tmp_path)
+    path = tmp_path / "probe.json"
+    content = json.loads(path.read_text("utf-8"))
+    content["explorers"][0][name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="damaged"):
+        load_findings(tmp_path)
+
+
+@pytest.mark.parametrize("side", [9_000, 20_000])
+def test_a_map_that_would_fill_the_memory_is_refused(side: int) -> None:
+    file = io.BytesIO()
+    Image.new("1", (side, side)).save(file, format="PNG")
+    with pytest.raises(ValueError, match="too large"):
+        read_png(file.getvalue())
+
+
+def test_a_long_table_is_folded_up() -> None:
+    long = Table("long", "Numbers", ["x"], [[number] for number in range(100)])
+    page = findings_page("Title", [Findings("probe", "Title", [], {}, tables=[table(), long])])
+    assert page.count("<details>") == 1
+    assert "<summary>Numbers. (100 rows)</summary>" in page
+
+
+def test_names_with_dollars_and_strange_letters_are_drawn_as_they_are() -> None:
+    figure = Figure(figsize=(2, 1))
+    figure.subplots().set_title(label("a$x_{$ \U0001f3b5\n"))
+    assert render(figure, "x", "y").png
+    assert label("a" * 50, 10) == "…" + "a" * 9

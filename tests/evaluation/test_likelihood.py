@@ -5,11 +5,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from likelihood_oracle import close, constant_model, grooves, judged, slow_losses, small_model, songs
+from likelihood_oracle import close, constant_model, grooves, slow_losses, small_model, songs
 
 from musicgen.data.prepare import compose_songs, gather
 from musicgen.errors import UserError
-from musicgen.evaluation.likelihood import Passage, chunks, losses, split_pieces, trained_length, whole
+from musicgen.evaluation.likelihood import Passage, chunks, losses, split_pieces, whole
 from musicgen.model.performer import PREFILL_CHUNK
 from musicgen.tokens import Remi
 from musicgen.tokens.groove import Groove
@@ -80,11 +80,3 @@ def test_a_split_may_be_all_songs_or_the_first_of_them() -> None:
     assert len(split_pieces(corpus, "all", 11)) == 11
     with pytest.raises(UserError, match="split=ival"):
         split_pieces(corpus, "ival", None)
-
-
-def test_the_trained_length_is_what_the_user_says_or_the_bundle() -> None:
-    model = small_model(Remi())
-    assert trained_length([judged("a", model, Remi(), 24)], None, "trained") == 24
-    assert trained_length([judged("a", model, Remi(), 24)], 7, "trained") == 7
-    with pytest.raises(UserError, match="length is missing: the bundle of a "):
-        trained_length([judged("a", model, Remi())], None, "length")

@@ -205,7 +205,7 @@ def test_models_may_have_trained_lengths_of_their_own_or_a_given_one() -> None:
     targets = targets_of(songs(), 120)
     models = [judged("a", small_model(Remi()), Remi(), 30), judged("b", small_model(Remi()), Remi(), 60)]
     assert [family.trained for family in followed_by(models, targets)] == [30, 60]
-    assert [family.trained for family in followed_by(models, targets, 40)] == [40, 40]
+    assert [family.trained for family in followed_by(models, targets, 40)] == [30, 60]
 
 
 @pytest.mark.usefixtures("_no_pictures")
@@ -216,7 +216,7 @@ def test_context_is_judged_by_the_paired_difference_over_songs() -> None:
     for shift, verdict in ((-0.1, "helps"), (0.1, "harms"), (0.0, "unclear")):
         noise = 0.02 * np.array([1, -1, 1, -1])[targets.song]
         found = Followed(
-            "a", 50, restarted + shift + noise, restarted, {"a": MemberMeans(np.ones(2), np.ones(2))}, 9, 0
+            "a", 50, restarted + shift + noise, restarted, {"a": MemberMeans(np.ones(2), np.ones(2))}, 9, 0, 0
         )
         row = table([found], targets, "summary")["a"]
         assert row["context"] == verdict
@@ -227,13 +227,44 @@ def test_context_is_judged_by_the_paired_difference_over_songs() -> None:
         assert any(verdict in line for line in findings.summary)
 
 
+@pytest.mark.usefixtures("_no_pictures")
+def test_the_best_is_named_among_models_of_one_trained_length_and_only_if_it_is_sure() -> None:
+    targets = targets_of(songs(4), 150)
+    means = {"a": MemberMeans(np.ones(2), np.ones(2))}
+    base = 2 + np.random.default_rng(0).random(len(targets.song)) + targets.song
+    scattered = 0.1 * np.array([1, -1, 1, -1])[targets.song]
+
+    def told(**losses: tuple[int, np.ndarray]) -> list[str]:
+        found = [Followed(name, trained, full, full, means, 9, 0, 0) for name, (trained, full) in losses.items()]
+        return [line for line in nll_findings(found, targets, None, 0, {}).summary if "least" in line]
+
+    assert told(a=(50, base)) == []
+    first, second = told(a=(50, base + 0.2), b=(50, base), c=(50, base + 0.1))
+    assert first.startswith("At positions 1–50 b has the least loss of the 3: ")
+    assert first.endswith("0.100 less than c, the next.")
+    assert second.startswith("At positions 51–150 b has")
+    assert all("a and b have the least loss of the 2, and are level" in line or "b and a" in line
+               for line in told(a=(50, base), b=(50, base + scattered)))  # fmt: skip
+    assert told(a=(50, base), b=(60, base - 1)) == []  # other tokens
+
+
+@pytest.mark.usefixtures("_no_pictures")
+@pytest.mark.parametrize(
+    ("length", "trained", "words"), [(40, 50, "what was read does not go beyond"), (20, 1, "2–20")]
+)
+def test_regions_with_nothing_in_them_are_told_of_as_they_are(length: int, trained: int, words: str) -> None:
+    targets = targets_of(songs(), length)
+    found = followed_by([judged("a", small_model(Remi()), Remi(), trained)], targets)
+    assert words in nll_findings(found, targets, None, 0, {}).summary[1]
+
+
 def test_what_is_found_is_told_in_words_and_drawn() -> None:
     targets = targets_of(songs(), 120)
     found = followed_by([judged("a", small_model(Remi()), Remi(), 8)], targets)
     first = nll_findings(found, targets, None, 1, {"seed": 1})
     assert "3 songs" in first.summary[0]
     assert (
-        f"{found[0].cut:,} of the {found[0].windows:,} restarted windows of a begin inside a bar" in first.summary[-1]
+        f"Of the {found[0].windows:,} restarted windows of a, {found[0].cut:,} begin inside a bar" in first.summary[-1]
     )
-    assert first.details["windows"] == {"a": {"restarted": found[0].windows, "cut": found[0].cut}}
+    assert first.details["windows"] == {"a": {"restarted": found[0].windows, "cut": found[0].cut, "amid": 0}}
     assert [picture.name for picture in first.pictures] == ["nll", "types"]

@@ -77,13 +77,37 @@ def test_the_summary_says_it_and_a_picture_shows_it() -> None:
     piece = with_copy(noise(100), songs["song 3"], first=4, bars=3, at=9, semitones=-2)
     findings = found({"made": gathered(thief=piece)}, gathered(**songs), gathered(a=noise(50), b=noise(51)))
     assert any("bars 10–13 of thief = bars 5–7 of song 3, transposed by -2" in line for line in findings.summary)
-    assert "1 of 1 generated pieces share a longer passage" in findings.summary[-1]
+    assert "1 of 1 generated pieces shares a longer passage than any held-out song" in findings.summary[-2]
+    assert "1 of 1 generated pieces shares a larger part of its notes than any held-out song" in findings.summary[-1]
     assert [picture.name for picture in findings.pictures] == ["longest_passages", "longest_passage"]
     medians, passages, pieces = findings.tables
     assert [row[0] for row in medians.rows] == ["made", HELD_OUT]
     assert [row[1] for row in passages.rows] == ["thief"]
     assert [row[1] for row in pieces.rows] == ["thief", "a", "b"]
     assert not pieces.shown
+
+
+def test_a_short_copy_is_told_of_though_a_held_out_song_has_a_longer_passage() -> None:
+    songs = {f"song {seed}": noise(seed) for seed in range(4)}
+    notes = songs["song 2"].notes
+    excerpt = songs["song 2"].replace(notes=notes[(notes["start"] >= 2 * BAR) & (notes["start"] < 6 * BAR)])
+    cover = with_copy(noise(50), songs["song 1"], first=0, bars=8, at=3, semitones=0)
+    made = gathered(thief=excerpt, one=noise(60), two=noise(61))
+    findings = found({"made": made}, gathered(**songs), gathered(cover=cover))
+    assert findings.summary[-2] == "No generated piece shares a longer passage than any held-out song does."
+    assert findings.summary[-1].startswith("1 of 3 generated pieces shares a larger part of its notes")
+
+
+def test_instruments_of_grooves_are_looked_for_each_by_itself() -> None:
+    tune, bass, other = noise(0).notes, noise(1).notes.copy(), noise(2).notes.copy()
+    bass["track"] = other["track"] = 1
+    tracks = (Track("Keys"), Track("Bass", 33))
+    song, piece = (Score(480, np.concatenate([tune, under]), tracks) for under in (bass, other))
+    training = Gathered((Song("song", song),), language="groove")
+    (row,) = [row for row in found({"made": gathered(piece=piece)}, training).tables[2].rows if row[0] == "made"]
+    assert row[2] == len(tune)
+    together = found({"made": gathered(piece=piece)}, gathered(song=song)).tables[2].rows[0]
+    assert together[2] < len(tune) / 2
 
 
 def test_every_set_has_its_own_pieces() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from musicgen.evaluation.overlap import distance_overlap, dominance, halves, overlap
+from musicgen.evaluation.overlap import chance, distance_overlap, dominance, halves, overlap, surely
 
 
 def brute_force(first: np.ndarray, second: np.ndarray, strips: int = 40_000) -> float:
@@ -111,3 +112,35 @@ def test_dominance_of_too_few_pieces_has_no_interval() -> None:
     assert math.isnan(low)
     assert math.isnan(high)
     assert math.isnan(dominance(np.empty(0), np.ones(3), 0)[0])
+
+
+def test_chance_is_the_share_of_all_partings_that_part_as_far() -> None:
+    random = np.random.default_rng(5)
+    for _ in range(5):
+        first, second = random.integers(0, 5, 3).astype(float), random.integers(1, 7, 5).astype(float)
+        both = np.concatenate([first, second]).tolist()
+        found = abs(dominance(first, second, 0)[0])
+        deltas = []
+        for chosen in itertools.combinations(range(8), 3):
+            ours = np.array([both[place] for place in chosen])
+            rest = np.array([both[place] for place in range(8) if place not in chosen])
+            deltas.append(abs(dominance(ours, rest, 0)[0]))
+        exact = np.mean([delta >= found - 1e-9 for delta in deltas])
+        assert chance(first, second, 0) == pytest.approx(exact, abs=0.04)
+    assert math.isnan(chance(np.empty(0), np.ones(2), 0))
+
+
+def test_sets_that_are_alike_differ_in_a_metric_in_few_of_many_comparisons() -> None:
+    random = np.random.default_rng(6)
+    named = [
+        any(surely([chance(random.normal(size=3), random.normal(size=20), seed) for seed in range(8)]))
+        for _ in range(60)
+    ]
+    assert sum(named) <= 8  # 3 of 60 are to be expected
+    assert surely([chance(np.full(6, 9.0), random.normal(size=20), 0), 0.5]) == [True, False]
+
+
+def test_of_several_differences_the_surest_are_judged_first() -> None:
+    assert surely([0.02, 0.001, math.nan, 0.04]) == [True, True, False, True]
+    assert surely([0.02, 0.03, 0.04]) == [False, False, False]
+    assert surely([]) == []

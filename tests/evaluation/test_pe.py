@@ -139,18 +139,31 @@ def test_the_papers_ranges_are_taken_in_proportion_to_the_trained_length() -> No
     assert grid_of(judged(length=None), 2048, None, None) == paper
     assert grid_of(judged(length=64), 999, None, [9]) == Grid(GRID.ranges, (9,), 64)
     assert grid_of(judged(length=None), None, [(3, 5)], [2]) == Grid(((3, 5),), (2,), None)
-    for length, naming in ((None, "trained=TOKENS"), (31, "31 tokens")):
+    for length, naming in ((None, "trained=NUMBER"), (31, "31 tokens")):
         with pytest.raises(UserError, match=naming):
             grid_of(judged(length=length), None, None, None)
 
 
 @pytest.mark.parametrize(("beyond", "word"), [(0.24, "no worse"), (0.26, "worse"), (0.0, "no worse")])
 def test_the_verdict_compares_beyond_with_the_last_range_within(beyond: float, word: str) -> None:
-    values = np.array([0.9, 0.2, beyond]).reshape(1, 1, 3, 1)
-    scores = Scores("x", Grid(GRID.ranges, (4,), 64), {"T": values, "M": values})
-    (sentence,) = [line for line in pe_findings([scores], [judged()], {}).summary if line.startswith("x ")]
+    values = np.array([[0.9, 0.9], [0.2, 0.9], [beyond, 0.0]]).reshape(1, 1, 3, 2)
+    scores = Scores("x", Grid(GRID.ranges, (4, 8), 64), {"T": values, "M": values[..., ::-1]})
+    (sentence,) = [line for line in pe_findings([scores], [judged("x", pe="ape")], {}).summary if "x is" in line]
     assert sentence.startswith(f"x is {word} beyond its 64 trained tokens than within")
-    assert f"T goes from 0.200 to {beyond:.3f} and M" in sentence
+    assert f"T changes from 0.200 to {beyond:.3f} at offsets below 4" in sentence
+    assert f"M changes from 0.200 to {beyond:.3f} at offsets below 8" in sentence
+
+
+def test_draws_that_scatter_and_a_single_draw_tell_of_no_rise() -> None:
+    for rises, word in (
+        ((0.2, 0.2, 0.2), "x is worse"),
+        ((-0.4, 0.2, 0.8), "x is no worse"),
+        ((0.2,), "One draw cannot"),
+    ):
+        values = np.array([[0.9, 0.5, 0.5 + rise] for rise in rises]).reshape(-1, 1, 3, 1)
+        scores = Scores("x", Grid(GRID.ranges, (4,), 64), {"T": values, "M": values})
+        (sentence,) = [line for line in pe_findings([scores], [judged("x")], {}).summary if "beyond" in line]
+        assert sentence.startswith(word)
 
 
 def test_tables_name_what_was_asked_and_have_every_head() -> None:

@@ -84,7 +84,7 @@ def test_one_model_is_a_curve_and_several_are_a_map() -> None:
     assert "brighter is better" in several.pictures[0].title
     assert "2.000 nats a token with the R = 8" in one.summary[1]
     assert "+0.500 with 4" in one.summary[1]
-    assert "deviate by 0.1000 with R = 4, and by 0.0500 with R = 8" in one.summary[2]
+    assert "deviates by 0.1000 with R = 4, and by 0.0500 with R = 8" in one.summary[2]
     assert several.pictures == again.pictures
     single = {4: Spread(2.5, math.nan), 8: Spread(2.0, math.nan)}
     assert len(realizations_findings([Row("a", 8, 30, single)], 3, 1, {}).summary) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from musicgen.errors import UserError
 from musicgen.evaluation import resources
 from musicgen.evaluation.resources import Cost, Subject, findings, measure_all, training_step
 from musicgen.model import PerformerConfig, PerformerLM
+from musicgen.runtime import peak_memory
 
 SMALL = PerformerConfig(vocab_size=20, num_layers=1, num_heads=2, d_model=16, d_ff=32, num_features=8, pe="none")
 SETTINGS = {"threads": 1, "rounds": 2}
@@ -68,3 +70,14 @@ def test_a_child_measures_and_what_it_cannot_do_is_said() -> None:
     impossible = Subject("vast", dataclasses.replace(SMALL, vocab_size=1 << 20), 1 << 20, 1 << 20)
     with pytest.raises(UserError, match=r"vast could not be measured: .*batch="):
         measure_all([impossible], 1, 1, 1, lambda items, _: items)
+
+
+def test_a_token_is_a_token_and_memory_is_the_child_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([3.0, 2.0, 9.0, 8.0])  # of two training steps, then of generating twice
+    monkeypatch.setattr(resources, "_times", lambda _, repeats: [next(times) for _ in range(repeats)])
+    cost = resources.measure(dataclasses.asdict(SMALL), 8, 1, 2, torch.get_num_threads())
+    assert (cost.step, cost.token) == (2.0, 8.0 / resources.TOKENS)
+    held = np.ones(80_000_000)  # 0.64 GB that this process has, and its child has not
+    (cost,) = measure_all([Subject("small", SMALL, 8, 1)], 1, 1, 1, lambda items, _: items)
+    assert held.nbytes / 1e9 + 0.1 < peak_memory()
+    assert cost.memory < held.nbytes / 1e9

@@ -8,6 +8,7 @@ from musicgen.data.groove_prepare import compose_grooves, gather_grooves
 from musicgen.data.prepare import compose_songs, gather
 from musicgen.data.windows import Windows
 from musicgen.evaluation.restarts import restarted_windows
+from musicgen.midi.score import make_notes
 from musicgen.sampling.groove_dialect import clock
 from musicgen.sampling.groove_guide import BAR
 from musicgen.tokens import Remi
@@ -42,7 +43,7 @@ def test_windows_of_pop_piano_begin_with_a_bar_as_training_windows_do() -> None:
         windows = restarted_windows(Remi(), piece, len(piece), 120)
         assert windows
         for window in windows:
-            assert not window.is_cut
+            assert window.begins == "well"
             assert window.passage.inputs[0] == Remi.vocabulary["Bar"]
             np.testing.assert_array_equal(window.passage.inputs, piece[window.first :][: len(window.passage.inputs)])
             assert window.first != len(piece) - 2  # the last Bar begins nothing
@@ -59,8 +60,8 @@ def test_where_no_bar_is_in_reach_a_window_is_cut_and_says_so() -> None:
     piece = songs(1)[0]
     bars = set(Remi().bar_starts(piece)[:-1].tolist())
     windows = restarted_windows(Remi(), piece, len(piece), 10)
-    assert {window.is_cut for window in windows} == {True, False}
-    assert all(window.is_cut == (window.first not in bars) for window in windows)
+    assert {window.begins for window in windows} == {"cut", "well"}
+    assert all((window.begins == "cut") == (window.first not in bars) for window in windows)
 
 
 def test_windows_of_grooves_are_what_the_notes_from_a_bar_on_are_in_tokens() -> None:
@@ -73,10 +74,11 @@ def test_windows_of_grooves_are_what_the_notes_from_a_bar_on_are_in_tokens() -> 
         assert windows
         for window in windows:
             assert window.passage.inputs[0] == Groove.begin
-            assert not window.is_cut
             begin = int(clock(piece)[window.first + 1])
             assert begin % BAR == 0
-            if any((notes["start"] < begin) & (notes["end"] > begin)):
+            sounds_on = bool(((notes["start"] < begin) & (notes["end"] > begin)).any())
+            assert window.begins == ("amid" if sounds_on else "well")
+            if sounds_on:
                 continue  # no bar at which nothing sounds was in reach
             later = notes[notes["start"] >= begin].copy()
             later["start"] -= begin
@@ -105,3 +107,15 @@ def test_grooves_restart_where_nothing_sounds_if_they_can() -> None:
     assert [window.first + 1 for window in restarted_windows(Groove(), piece, 99, 12)] == [silent]
     assert [window.first + 1 for window in restarted_windows(Groove(), piece, 99, 6)] == [silent, sounding]
     assert grooves(1)[0][0] == Groove.begin
+
+
+def test_a_silent_bar_is_chosen_before_a_later_one_where_notes_sound_on() -> None:
+    starts = np.arange(0, 8 * BAR, BAR // 4)
+    ends = starts + BAR // 8
+    ends[(starts + BAR // 4) % (2 * BAR) == BAR] += BAR // 4  # a note is held over every other bar line
+    notes = make_notes(starts, ends, 60 + np.arange(len(starts)) % 5, 64, 2)
+    piece = Groove().encode_notes(notes)
+    windows = restarted_windows(Groove(), piece, len(piece), 50)
+    assert windows
+    assert {window.begins for window in windows} == {"well"}
+    assert all(int(clock(piece)[window.first + 1]) % (2 * BAR) == 0 for window in windows)
