@@ -30,7 +30,7 @@ format: $(SETUP) ## put the style right where a tool can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-demo: $(SETUP) ## stream an untrained model and draw positional kernels, to demo/
+demo: $(SETUP) ## write, draw, play and judge music with the built-in models, to demo/
 	$(BIN)/musicgen demo out=demo
 
 clean: ## remove caches, builds and the demo; .venv stays

@@ -12,10 +12,10 @@ __version__ = "0.1.0"
 
 
 def load(name: str | os.PathLike[str]) -> Composer:
-    """A model that writes music: `musicgen.load("models/mine").generate(bars=8, seed=1).save("x.mid")`.
+    """A model that writes music: `musicgen.load("pop-small").generate(bars=8, seed=1).save("x.mid")`.
 
     Args:
-        name: The folder of a model bundle, or the name of a built-in model.
+        name: A built-in model (`pop-small`, `groove-small`), or the folder of a bundle or of a training run.
 
     Raises:
         musicgen.errors.UserError: There is none, or it cannot be used.

@@ -43,6 +43,7 @@ LINKS = sorted(
 
 def run(*command: str, cwd: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    environment["OMP_NUM_THREADS"] = "1"  # other tests have the other cores
     result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert result.returncode == 0, result.stderr
 

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from musicgen.sampling.page import Entry
 
 ABOUT = """\
-usage: musicgen continue model=DIR data=DIR [key=value ...]
+usage: musicgen continue data=DIR [key=value ...]
 
 Takes the first two bars of accompaniments in a corpus of grooves and lets a model go on, three times each. Writes to
 out/ references, prompts, continuations and pieces (prompt and continuation together, with a marker between), and
 index.html, which shows them all. Instruments, velocities and tempo are those of the prompt.
 
 keys:
-  model=DIR            model bundle of grooves
+  model=groove-small   a built-in model of grooves, or a folder that `musicgen train` or `musicgen export` made
   data=DIR             corpus that `musicgen prepare` made
   split=test           styles unseen in training (test, valid), or unseen files of seen styles (itest, ival)
   styles=10            so many styles, an accompaniment of each; all if not given
@@ -55,7 +55,7 @@ keys:
 
 To score them: musicgen evaluate style reference=continued/references generated=continued/continuations out=scores
 
-example: musicgen continue model=runs/groove/bundle data=data/groove styles=10
+example: musicgen continue data=data/groove styles=10
 """
 LITERAL = ("model", "data", "out", "soundfont")
 """Keys whose values may hold any character."""

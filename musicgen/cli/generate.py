@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from musicgen.sampling.gallery import Gallery
 
 ABOUT = """\
-usage: musicgen generate model=DIR [key=value ...]
+usage: musicgen generate [key=value ...]
 
 Writes pieces with a model: out/piece_0.mid and so on, each with its record (.json), its piano roll (.png) and, if
 asked for, its sound (.wav); out/index.html shows them all.
 
 keys:
-  model=DIR            model bundle, as `musicgen train` and `musicgen export` make them (no model is built in yet)
+  model=pop-small      a built-in model (pop-small, groove-small), or a folder that `musicgen train` or `export` made
   n=4                  pieces; the first has seed=0, the next 1 ...
   out=generated        folder
   bars=16              length, exactly; or seconds=30, or tokens=3072
@@ -59,7 +59,7 @@ keys:
   batch=16             pieces written at once
   threads=1            of the CPU; by default 1 for small models, all for large ones. Other numbers round otherwise.
 
-example: musicgen generate model=runs/smoke/bundle n=4 bars=16 wav=true
+example: musicgen generate n=4 bars=16 wav=true
 """
 LITERAL = ("model", "out", "prompt", "from_state", "soundfont", "key", "chords", "pitches", "tempo", "tracks")
 """Keys whose values may hold any character."""
@@ -118,7 +118,7 @@ def run(arguments: list[str]) -> int:
             raise UserError(f"{name}={getattr(config, name)}: takes 1 or more")
     check_threads(config.threads)
     if config.model is None:
-        raise UserError("no model is given: write model=DIR, a folder that `musicgen train` made (see --help)")
+        raise UserError("no model is given: write model=NAME or model=DIR (see `musicgen generate --help`)")
     old = check_folder(config.out, config.overwrite, _is_ours, (config.prompt, config.from_state, config.soundfont))
     with stoppable():
         return generate(config, composed, old)

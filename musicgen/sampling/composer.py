@@ -1,4 +1,4 @@
-"""A model that writes music: `musicgen.load("…").generate(bars=8, seed=1).save("x.mid")`.
+"""A model that writes music: `musicgen.load("pop-small").generate(bars=8, seed=1).save("x.mid")`.
 
 The hard choice: what can be asked for is said once, in `Request`. The command's config, its help and these methods all
 take its fields, so that what works in a shell works in Python under the same name.

@@ -1,29 +1,42 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import mido
 import pytest
 from matplotlib import image
 
 from musicgen.cli.main import main
 
 
-def test_streaming_is_parallel_and_the_picture_is_drawn(tmp_path: Path) -> None:
+def test_it_plays_at_once_and_leads_to_all_that_it_made(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", "-m", "musicgen", "demo", "out=new/folder"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, "")
+    out = tmp_path / "new" / "folder"
     assert "streaming and parallel are equal" in result.stdout
-    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["kernels.png"]
-    height, width, _ = image.imread(tmp_path / "new" / "folder" / "kernels.png").shape
+    assert "time-pitch" in result.stdout
+    assert "open new/folder/index.html" in result.stdout
+    links = re.findall(r'(?:href|src)="([^"]*)"', (out / "index.html").read_text("utf-8"))
+    assert len(links) == 4
+    assert all((out / link).is_file() for link in links)
+    height, width, _ = image.imread(out / "kernels.png").shape
     assert 500 < height < width < 3000
+    pieces = sorted((out / "pieces").glob("*.mid"))
+    continued = sorted((out / "continued" / "pieces").rglob("*.mid"))
+    assert (len(pieces), len(continued)) == (3, 6)
+    for path in (*pieces, *continued):
+        assert sum(message.type == "note_on" for message in mido.MidiFile(path)) > 50
+        assert path.with_suffix(".wav").stat().st_size > 100_000
 
 
 def test_help_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
