@@ -24,7 +24,7 @@ than a training window: where that is better, more context does harm. Models tha
 curve.
 
 keys:
-  model=DIR,DIR        bundles, runs or names of built-in models
+  model=DIR,DIR        bundles, runs or names of built-in models; runs/sine_s* stands for all that match
   data=DIR             corpus that `musicgen prepare` made
   split=valid          train, valid, test (of grooves also ival, itest), or all
   out=DIR              folder for nll.json, tables (CSV), figures and index.html

@@ -53,7 +53,7 @@ class Judged:
 
 
 def load_models(names: str) -> list[Judged]:
-    """Models by the names of built-in ones, folders of bundles or of runs, with commas between them.
+    """Models by the names of built-in ones, folders of bundles or of runs, or patterns, with commas between them.
 
     Raises:
         UserError: One of them cannot be used, and why.
@@ -69,7 +69,7 @@ def load_models(names: str) -> list[Judged]:
 
 
 def split_names(names: str) -> list[str]:
-    """What stands between commas; a path that is there is one, commas or not.
+    """What stands between commas, a pattern as all that match it; a path that is there is one, commas or not.
 
     Raises:
         UserError: Nothing does.
@@ -78,7 +78,23 @@ def split_names(names: str) -> list[str]:
     given = [names] if is_one else [name.strip() for name in names.split(",") if name.strip()]
     if not given:
         raise UserError("model is empty: write model=DIR or model=DIR,DIR")
-    return given
+    return [folder for name in given for folder in _matching(name)]
+
+
+def _matching(name: str) -> list[str]:
+    """The folders that a pattern stands for, in order; anything else stands for itself.
+
+    Raises:
+        UserError: The pattern stands for none.
+    """
+    path = Path(name).expanduser()
+    if not any(sign in name for sign in "*?[") or kind_of(path) is not None:
+        return [name]
+    matches = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+    found = sorted(str(match) for match in matches if kind_of(match) == "folder")
+    if not found:
+        raise UserError(f"model={name}: no folder has a name like this")
+    return found
 
 
 def one_language(models: Sequence[Judged], corpus: AnyCorpus | None = None) -> Language:

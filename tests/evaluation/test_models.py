@@ -65,3 +65,19 @@ def test_a_path_may_have_a_comma_and_none_is_given_twice(tmp_path: Path, monkeyp
             load_models(twice)
     with pytest.raises(UserError, match="model is empty"):
         load_models(" , ")
+
+
+def test_a_pattern_stands_for_all_folders_that_it_matches_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = judged("a")
+    for name in ("sine_s1", "sine_s0", "ape_s0", "x[1]"):
+        save_bundle(small.model, tmp_path / name, files={"tokenizer.json": tokenizer_json(small.language)})
+    (tmp_path / "sine_notes.txt").touch()
+    assert [model.name for model in load_models("sine_*,ape_s?")] == ["sine_s0", "sine_s1", "ape_s0"]
+    assert [model.name for model in load_models("x[1]")] == ["x[1]"]  # a name that is there is no pattern
+    with pytest.raises(UserError, match=r"model=conv_\*: no folder has a name like this"):
+        load_models("sine_*,conv_*")
+    with pytest.raises(UserError, match="names one twice"):
+        load_models("sine_*,sine_s0")
