@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 from musicgen.errors import UserError
 from musicgen.files import atomic_write
@@ -22,8 +23,12 @@ demo/index.html) leads to all of it. It takes a minute or two and needs no data.
 
 example: musicgen demo out=demo"""
 PAGE = "index.html"
-PARTS = {"pieces": "Piano pieces", "continued": "Grooves, continued", "style": "How much they keep to their style"}
-GROOVES = "grooves"
+PARTS = {
+    "pieces": "Piano pieces",
+    "continued": "Grooves, continued",
+    "style": "How much the grooves keep to their style",
+}
+GROOVES, KERNELS = "grooves", "kernels.png"
 
 
 def run(arguments: list[str]) -> int:
@@ -44,12 +49,12 @@ def run(arguments: list[str]) -> int:
             return status
     difference, told = stream()
     print(f"\n{told}")
-    picture = folder / "kernels.png"
+    picture = folder / KERNELS
     try:
         draw_kernels(picture)
     except OSError as error:
         raise UserError(f"{picture}: cannot write this file ({error.strerror}), give another out=") from None
-    atomic_write(folder / PAGE, _page().encode("utf-8"))
+    atomic_write(folder / PAGE, _page(folder).encode("utf-8"))
     print(f"\n{time.monotonic() - began:.0f} s: open {folder / PAGE}")
     return 0 if difference <= TOLERANCE else 1
 
@@ -86,15 +91,25 @@ def _folder(arguments: list[str]) -> Path:
     return folder
 
 
-def _page() -> str:
+def _page(folder: Path) -> str:
+    """The page: of each part something to hear and to see, and the way to the rest."""
     from musicgen.web import document, escape
 
-    items = [f'<li><a href="{name}/{PAGE}">{escape(title)}</a></li>' for name, title in PARTS.items()]
-    body = [
-        "<header><h1>musicgen</h1><p>What it writes, and what it is made of.</p></header>",
-        *("<ul>", *items, "</ul>"),
-        "<h2>Positional kernels</h2>",
-        "<p>In expectation (lines) and from one draw of noise (dots).</p>",
-        '<p><img src="kernels.png" alt="Positional kernels" style="max-width: 100%; background: #fff"></p>',
-    ]
+    body = ["<header><h1>musicgen</h1><p>What it writes, and what it is made of.</p></header>"]
+    for name, title in PARTS.items():
+        body.append(f'<h2><a href="{name}/{PAGE}">{escape(title)}</a></h2>')
+        sounds = sorted((folder / name).rglob("*.wav"))
+        pictures = [sounds[0].with_suffix(".png")] if sounds else sorted((folder / name).glob("*.png"))
+        if sounds:
+            body.append(f'<audio controls src="{_link(folder, sounds[0])}" style="width: 100%"></audio>')
+        body += [_picture(_link(folder, path), title) for path in pictures]
+    body += ["<h2>Positional kernels</h2>", _picture(KERNELS, "Positional kernels")]
     return document("musicgen", "", body)
+
+
+def _link(folder: Path, path: Path) -> str:
+    return quote(path.relative_to(folder).as_posix())
+
+
+def _picture(link: str, title: str) -> str:
+    return f'<p><img src="{link}" alt="{title}" style="max-width: 100%; background: #fff"></p>'

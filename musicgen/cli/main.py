@@ -17,7 +17,7 @@ from musicgen.errors import UserError
 
 VERBS = {
     "continue": ("continue grooves in styles that a model has not seen", "musicgen.cli.continuation"),
-    "demo": ("stream an untrained model and draw positional kernels", "musicgen.cli.demo"),
+    "demo": ("play at once: pieces, continued grooves, pictures and sound", "musicgen.cli.demo"),
     "describe": ("size and state of a model, from its config", "musicgen.cli.describe"),
     "evaluate": ("measure models, and music that was made", "musicgen.cli.evaluate"),
     "export": ("make a model bundle from a checkpoint", "musicgen.cli.export"),

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import mido
 import pytest
@@ -27,8 +28,8 @@ def test_it_plays_at_once_and_leads_to_all_that_it_made(tmp_path: Path) -> None:
     assert "time-pitch" in result.stdout
     assert "open new/folder/index.html" in result.stdout
     links = re.findall(r'(?:href|src)="([^"]*)"', (out / "index.html").read_text("utf-8"))
-    assert len(links) == 4
-    assert all((out / link).is_file() for link in links)
+    assert sorted(Path(link).suffix for link in links) == [*([".html"] * 3), *([".png"] * 4), *([".wav"] * 2)]
+    assert all((out / unquote(link)).is_file() for link in links)
     height, width, _ = image.imread(out / "kernels.png").shape
     assert 500 < height < width < 3000
     pieces = sorted((out / "pieces").glob("*.mid"))
