@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import hydra
@@ -17,7 +18,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from musicgen.cli.compose import compose, config_folder, set_literally
+from musicgen.cli.compose import compose, config_folder, groups, set_literally
 from musicgen.cli.train import PATHS, checked, train_composed
 from musicgen.errors import UserError
 
@@ -70,8 +71,8 @@ def train_job(config: DictConfig, paths: list[str], failures: list[str], program
     job = HydraConfig.get()
     composed: Any = OmegaConf.to_container(config, resolve=True)
     set_literally(composed, paths)
-    difference = job.job.override_dirname.replace("/", ".") or "run"
-    composed["run_dir"] = f"{composed['run_dir']}/{difference}"
+    name = job_name(job.overrides.task, job.job.config.override_dirname.exclude_keys)
+    composed["run_dir"] = f"{composed['run_dir']}/{name}"
     # Processes that Lightning starts for this job are to run the job, not the sweep.
     hydra_config, argv = HydraConfig.instance().cfg, sys.argv
     words = [*job.overrides.task, *paths, f"run_dir={composed['run_dir']}"]
@@ -82,6 +83,21 @@ def train_job(config: DictConfig, paths: list[str], failures: list[str], program
         failures.append(f"{', '.join(job.overrides.task)}: {error}")
     finally:
         HydraConfig.instance().cfg, sys.argv = hydra_config, argv
+
+
+def job_name(arguments: Sequence[str], fixed: Collection[str]) -> str:
+    """What makes a job different, as the name of a folder: `small.ape_s0` for `experiment=small/ape seed=0`.
+
+    Args:
+        arguments: Of the job.
+        fixed: Keys that all jobs have alike.
+    """
+    parts = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in fixed:
+            parts.append(f"s{value}" if key == "seed" else value if key in groups("train") else argument)
+    return "_".join(parts).replace("/", ".") or "run"
 
 
 def combinations(arguments: list[str]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from submitit.slurm.slurm import _make_sbatch_string
 
 from musicgen.cli.compose import compose, config_folder, groups
 from musicgen.cli.main import main
-from musicgen.cli.sweep import combinations
+from musicgen.cli.sweep import combinations, job_name
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
 from musicgen.model import load_bundle
@@ -184,10 +184,18 @@ class TestSweep:
         words = ["-m", "musicgen", "train", "-m", "pe=ape,none", *QUICK, "run_dir=run"]
         done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert {load_bundle(tmp_path / "run" / f"pe={pe}" / "bundle").config.pe for pe in ("ape", "none")} == {
-            "ape",
-            "none",
-        }
+        assert [load_bundle(tmp_path / "run" / pe / "bundle").config.pe for pe in ("ape", "none")] == ["ape", "none"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "name"),
+        [
+            (["experiment=small/ape", "seed=0", "batch_size=4"], "small.ape_s0"),
+            (["pe=sine", "model.decay=fixed", "seed=12"], "sine_model.decay=fixed_s12"),
+            (["batch_size=4"], "run"),
+        ],
+    )
+    def test_a_job_is_named_by_what_makes_it_different(self, arguments: list[str], name: str) -> None:
+        assert job_name(arguments, ["batch_size"]) == name
 
     @pytest.mark.parametrize("arguments", [["pe=ape,sinus"], ["seed=1,x"], ["seed=1,", "pe=[", "x"]])
     def test_a_mistake_in_one_job_is_found_before_the_first(
@@ -211,14 +219,14 @@ class TestSweep:
         folder = tmp_path / "it's, a=b [c]"
         words = [sys.executable, "-m", "musicgen", "train", "-m", *QUICK, f"run_dir={folder}"]
         first = subprocess.run([*words, "seed=1"], cwd=tmp_path, capture_output=True, text=True, check=False)
-        (folder / "seed=1").mkdir()
-        (folder / "seed=1" / "thesis").write_text("mine")
+        (folder / "s1").mkdir()
+        (folder / "s1" / "thesis").write_text("mine")
         second = subprocess.run([*words, "seed=1,2"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (first.returncode, second.returncode) == (0, 2)
         assert "seed=1" in second.stderr
         assert "holds something else than a run" in second.stderr
         assert (folder / "run" / "bundle").is_dir()
-        assert (folder / "seed=2" / "bundle").is_dir()
+        assert (folder / "s2" / "bundle").is_dir()
 
     def test_a_job_may_have_several_processes(self, tmp_path: Path) -> None:
         machine = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.threads=1"]
