@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Literal
@@ -153,6 +154,21 @@ def _is_running(process: int) -> bool:
     except OSError:  # it is somebody else's
         return True
     return True
+
+
+def check_makeable(path: Path, key: str) -> None:
+    """See that a folder can be made, before hours are spent on what is to go into it.
+
+    Raises:
+        UserError: It cannot.
+    """
+    above = path.absolute().parent
+    while kind_of(above) is None and above != above.parent:
+        above = above.parent
+    try:
+        tempfile.TemporaryDirectory(dir=above).cleanup()
+    except OSError as error:
+        raise UserError(f"{key}={path}: cannot be made there ({error.strerror}); choose another folder") from None
 
 
 def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_folder, atomic_write
+from musicgen.files import atomic_folder, atomic_write, check_makeable
 
 
 @pytest.fixture
@@ -249,3 +249,12 @@ def test_a_link_to_a_folder_stays_a_link(target: Path) -> None:
         (staging / "new").write_bytes(b"new")
     assert link.is_symlink()
     assert tree(target) == {"new": b"new"}
+
+
+def test_that_a_folder_cannot_be_made_is_known_before_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    check_makeable(tmp_path / "new" / "folder", "out")
+    for place in (tmp_path / "file" / "folder", Path("/proc/folder")):
+        with pytest.raises(UserError, match=f"^out={place}: cannot be made there .*; choose another folder$"):
+            check_makeable(place, "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

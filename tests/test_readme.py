@@ -15,6 +15,7 @@ import torch
 
 from musicgen.cli.main import main
 from musicgen.data.synthetic import compose
+from musicgen.data.synthetic_grooves import compose_groove, style_name
 from musicgen.midi import write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
 from musicgen.tokens import Remi
@@ -41,6 +42,13 @@ LINKS = sorted(
 )
 
 
+TINY = [
+    "debug=quick", "model.num_layers=1", "model.num_heads=2", "model.d_model=32", "model.d_ff=64", "batch_size=2",
+    "data.length=64", "validation.sample_bars=1", "trainer.threads=1",
+]  # fmt: skip
+"""What makes hours of training seconds."""
+
+
 def run(*command: str, cwd: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment["OMP_NUM_THREADS"] = "1"  # other tests have the other cores
@@ -50,10 +58,15 @@ def run(*command: str, cwd: Path) -> None:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder as a reader of the pages has it: with some MIDI of their own in `my_midi`, and two models."""
-    (tmp_path / "my_midi").mkdir()
-    for seed in range(4):
-        write_midi(compose(seed, 8), tmp_path / "my_midi" / f"song {seed}.mid")
+    """A folder as a reader of the pages has it: some MIDI of their own, stand-ins for data sets, and two models."""
+    for folder in ("my_midi", "pop909"):
+        (tmp_path / folder).mkdir()
+        for seed in range(4):
+            write_midi(compose(seed, 8), tmp_path / folder / f"song {seed}.mid")
+    for style in range(12):
+        path = tmp_path / "grooves" / f"{style_name(style)}.a.mid"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_midi(compose_groove(style, style, 8), path)
     torch.manual_seed(0)
     config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
     for name, language in (("mine", Remi()), ("groove", Groove())):
@@ -82,8 +95,8 @@ def test_commands_run_one_after_the_other(
     for line in block.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["musicgen"]:  # in this process, which has imported all that a new one would have to
-            tiny = ["debug=quick"] if "experiment=smoke" in words else []  # a minute is too long for a test
-            assert main([*words[1:], *tiny]) == 0, capsys.readouterr().err
+            is_long = words[1] == "train" and any(word.startswith("experiment=") for word in words)
+            assert main([*words[1:], *(TINY if is_long else [])]) == 0, capsys.readouterr().err
         elif words[:1] == ["python"]:
             run(sys.executable, str(ROOT / words[1]), *words[2:], cwd=desk)
         else:
@@ -100,11 +113,41 @@ def test_links_lead_somewhere(page: Path, link: str) -> None:
     assert (page.parent / link).exists()
 
 
+def tool(name: str) -> Any:
+    """A script of `tools`, as a module."""
+    found = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert found
+    assert found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
 def test_the_page_on_tokens_shows_the_grammar_as_it_is() -> None:
-    document = importlib.util.spec_from_file_location("document_tokens", ROOT / "tools" / "document_tokens.py")
-    assert document
-    assert document.loader
-    module = importlib.util.module_from_spec(document)
-    document.loader.exec_module(module)
+    module = tool("document_tokens")
     text = module.PAGE.read_text("utf-8")
     assert module.page(text) == text, "run python tools/document_tokens.py"
+
+
+def test_tables_of_results_are_what_was_measured() -> None:
+    module = tool("document_results")
+    for path in module.PAGES:
+        text = path.read_text("utf-8")
+        assert module.page(text) == text, f"{path}: run python tools/document_results.py"
+
+
+def test_a_measured_table_has_its_deviations_and_a_line_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tool("document_results")
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    (tmp_path / "x.csv").write_text(
+        "model,loss,loss (deviation),gap,length\na,2.34567,0.1,,256\nb,-1.0,,3,512\n", "utf-8"
+    )
+    text = "<!-- table x.csv: model, loss, gap, length -->\nold\n<!-- end -->"
+    assert module.page(text).splitlines()[2:-2] == [
+        "| model | loss | gap | length |",
+        "|---|---|---|---|",
+        "| a | 2.346 ± 0.100 | – | 256 |",
+        "| b | −1.000 | 3 | 512 |",
+    ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
-from musicgen.files import kind_of, tell_apart
+from musicgen.files import check_makeable, kind_of, tell_apart
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -124,6 +124,7 @@ def check_out(given: Path, overwrite: bool) -> None:
     kind = kind_of(given)
     if kind in ("file", "other"):
         raise UserError(f"out={given}: exists and is not a folder; choose another name")
+    check_makeable(given, "out")
     found = {path.name for path in given.iterdir()} if kind == "folder" else set()
     if not found:
         return

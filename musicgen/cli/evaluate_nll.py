@@ -6,7 +6,7 @@ The hard choice: songs and draws of noise are those of validation in training, s
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
 
 ABOUT = """\
-usage: musicgen evaluate nll model=DIR[,DIR...] data=DIR out=DIR [key=value ...]
+usage: musicgen evaluate nll model=NAME|DIR[,...] data=DIR out=DIR [key=value ...]
 
 Says how well models predict the next token of songs, against position, also far beyond the length that they were
 trained on. Beside it stands what they make of the same tokens in a window that begins anew at a bar and is never longer
@@ -24,7 +24,7 @@ than a training window: where that is better, more context does harm. Models tha
 curve.
 
 keys:
-  model=DIR,DIR        bundles, runs or names of built-in models; runs/sine_s* stands for all that match
+  model=NAME|DIR,...   bundles, runs or names of built-in models; runs/sine_s* stands for all that match
   data=DIR             corpus that `musicgen prepare` made
   split=valid          train, valid, test (of grooves also ival, itest), or all
   out=DIR              folder for nll.json, tables (CSV), figures and index.html
@@ -81,7 +81,7 @@ def evaluate(config: NllConfig) -> Findings:
     """
     from musicgen.data.open import open_corpus
     from musicgen.evaluation.likelihood import split_pieces
-    from musicgen.evaluation.models import families, load_models, one_language, window_of
+    from musicgen.evaluation.models import families, load_models, one_language, strangers, window_of
     from musicgen.evaluation.nll import Targets, follow
     from musicgen.evaluation.nll_findings import nll_findings
     from musicgen.training.schedule import validation_seed
@@ -95,4 +95,5 @@ def evaluate(config: NllConfig) -> Findings:
     targets = Targets.of(pieces, config.length or 4 * longest, corpus.language, models[0].composer.dialect)
     seeds = [validation_seed(config.seed, number) for number in range(config.draws)]
     followed = follow(named, targets, config.trained, seeds, config.batch, progress)
-    return nll_findings(followed, targets, config.bin, config.seed, asdict(config))
+    found = nll_findings(followed, targets, config.bin, config.seed, asdict(config))
+    return replace(found, summary=[*found.summary, *strangers(models, corpus)])

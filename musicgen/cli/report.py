@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from musicgen.cli.compose import configure
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
-from musicgen.files import atomic_write, kind_of
+from musicgen.files import atomic_write, check_makeable, kind_of
 
 if TYPE_CHECKING:
     from musicgen.evaluation.findings import Findings
@@ -194,7 +194,7 @@ def make(config: ReportConfig) -> None:
     assert out is not None and config.model is not None and config.data is not None  # noqa: S101, PT018  (seen above)
     _check_folder(out)
     from musicgen.data.open import open_corpus
-    from musicgen.evaluation.models import load_models, one_language
+    from musicgen.evaluation.models import load_models, one_language, strangers
 
     models, corpus = load_models(config.model), open_corpus(config.data)
     one_language(models, corpus)
@@ -215,7 +215,7 @@ def make(config: ReportConfig) -> None:
         _continue(report)
     parts = [_section(report, section) for section in possible]
     made = [part for part in parts if not isinstance(part, str)]
-    notes = [*reasons.values(), *(part for part in parts if isinstance(part, str))]
+    notes = [*strangers(models, corpus), *reasons.values(), *(part for part in parts if isinstance(part, str))]
     _write_page(report, made, notes)
     print(*notes, f"{out / PAGE} shows it all", sep="\n")
 
@@ -231,6 +231,8 @@ def _cannot(report: Report, section: str) -> str:
 
 def _wanted(sections: str | None) -> list[str]:
     asked = [name.strip() for name in (sections or ",".join(SECTIONS)).split(",") if name.strip()]
+    if not asked:
+        raise UserError(f"sections is empty: choose from {', '.join(SECTIONS)}")
     for name in asked:
         if name not in SECTIONS:
             raise UserError(f"sections={name}: there is no such part; choose from {', '.join(SECTIONS)}")
@@ -243,6 +245,7 @@ def _check_folder(out: Path) -> None:
     kind = kind_of(out)
     if kind in ("file", "other"):
         raise UserError(f"out={out}: exists and is not a folder; choose another name")
+    check_makeable(out, "out")
     if "," in str(out):
         raise UserError(f"out={out}: has a comma, which stands between folders; choose another name")
     found = {path.name for path in out.iterdir()} if kind == "folder" else set()
@@ -336,9 +339,10 @@ def _write_page(report: Report, made: list[Findings], notes: list[str]) -> None:
 
     names = ", ".join(model.name for model in report.models)
     links = [
-        (f"{PIECES}/{name}/{PAGE}", f"Pieces of {name}")
+        (f"{place}/{name}/{PAGE}", f"{what} of {name}")
+        for place, what in ((PIECES, "Pieces"), (CONTINUED, "Continuations"))
         for name in report.names()
-        if (report.out / PIECES / name / PAGE).is_file()
+        if (report.out / place / name / PAGE).is_file()
     ]
     page = findings_page(f"Report on {names}", made, notes, links)
     atomic_write(report.out / PAGE, page.encode("utf-8"))

@@ -106,6 +106,8 @@ def looks_tables(found: Mapping[str, tuple[Looks, Mapping[str, Look]]]) -> list[
             by_layer.append([name, queries, "even spread", *even[queries]])
         for (layer, head), look in heads.items():
             by_head += [[name, queries, layer, head, *look[queries]] for queries in look]
+    if not by_layer:  # the piece ends before the second half of the trained length
+        return []
     title = "Where queries look: within the trained length N (its second half) and beyond it, means over heads"
     return [
         Table("looks", title, ["model", "queries", "layer", *COLUMNS], by_layer, digits=2),

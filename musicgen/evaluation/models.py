@@ -60,6 +60,8 @@ def load_models(names: str) -> list[Judged]:
     """
     given = split_names(names)
     folders = [find_bundle(name) for name in given]
+    if len({folder.resolve() for folder in folders}) < len(folders):  # a run and its bundle, say
+        raise UserError(f"model={names}: names one twice")
     composers = [load_composer(folder) for folder in folders]
     called = tell_apart(given, "model", OF_A_RUN)
     return [
@@ -114,6 +116,15 @@ def one_language(models: Sequence[Judged], corpus: AnyCorpus | None = None) -> L
         held, spoken = corpus.language.name, language.name
         raise UserError(f"data: the corpus holds {held} tokens and {models[0].name} was trained on {spoken} tokens")
     return language
+
+
+def strangers(models: Sequence[Judged], corpus: AnyCorpus) -> list[str]:
+    """A sentence for each model that was trained on another corpus, as far as its bundle says."""
+    return [
+        f"{model.name} was trained on another corpus than this: its songs need not be those that were held out then."
+        for model in models
+        if model.training.get("corpus") not in (None, corpus.fingerprint)
+    ]
 
 
 def families(models: Sequence[Judged]) -> dict[str, list[Judged]]:

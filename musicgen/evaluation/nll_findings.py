@@ -19,6 +19,8 @@ from musicgen.evaluation.nll_picture import draw_curves, draw_types
 from musicgen.evaluation.resampling import deviation
 
 HALVES = ("trained", "beyond")
+FEWEST_SONGS = 6
+"""From which on songs can be sure of anything: that 5 go one way happens by chance once in 16 times."""
 
 
 def nll_findings(
@@ -81,6 +83,7 @@ class _Judgement:
         self.gap = self.spread["extrapolated"].mean - self.spread["trained"].mean
         self.restarted = float(region_totals(family.restarted, targets, family.trained)["beyond"].mean()[0])
         paired = region_totals(family.full - family.restarted, targets, family.trained)["beyond"]
+        self.songs = int((paired.counts > 0).sum())
         self.difference = (float(paired.mean()[0]), *(float(bound[0]) for bound in paired.interval(seed)))
         self.bits: dict[str, tuple[float, float]] = {}
         for region, chosen in targets.region(family.trained).items():
@@ -94,6 +97,8 @@ class _Judgement:
         difference, lower, upper = self.difference
         if math.isnan(difference):
             return "none"
+        if self.songs < FEWEST_SONGS:
+            return "unclear"
         return "helps" if upper < 0 else "harms" if lower > 0 else "unclear"
 
     def positions(self, region: str) -> str:
@@ -125,7 +130,9 @@ class _Judgement:
             )
         if self.context == "harms":
             return f"{words}More context harms: {where}a restarted window has {difference:.3f} less ({bounds})."
-        sure = "" if math.isnan(lower) else f" (95 % interval {lower:+.3f} to {upper:+.3f})"
+        sure = f" (95 % interval {lower:+.3f} to {upper:+.3f})"
+        if self.songs < FEWEST_SONGS:
+            sure = " in one song" if self.songs == 1 else f" in {self.songs} songs"
         return (
             f"{words}Whether more context helps is unclear: {where}loss less restarted loss is {difference:+.3f}{sure}."
         )
@@ -240,6 +247,8 @@ def _best(judged: Sequence[_Judgement], region: str, targets: Targets, seed: int
     upper = float(paired.interval(seed)[1][0])
     where = f"At positions {best.positions(region)}"
     less = second.spread[region].mean - best.spread[region].mean
+    if int((paired.counts > 0).sum()) < FEWEST_SONGS:
+        return [f"{where} {best.name} has the least loss of the {len(known)}, but so few songs make nothing sure."]
     if upper < 0:
         return [
             f"{where} {best.name} has the least loss of the {len(known)}: {best.spread[region].mean:.3f}, "

@@ -187,7 +187,7 @@ for (const explorer of document.querySelectorAll(".explorer")) {
     else [canvas.hidden, output.textContent] = [true, "There is no such map."];
   };
   const where = (place, size, total) => {
-    const from = Math.floor(place * total / size), to = Math.max(from, Math.ceil((place + 1) * total / size) - 1);
+    const cell = Math.ceil(total / size), from = place * cell, to = Math.min(from + cell, total) - 1;
     const label = labels[from] === undefined ? "" : ` (${labels[from]})`;
     return (to > from ? `${from} to ${to}` : `${from}`) + label;
   };

@@ -264,7 +264,14 @@ def find_bundle(name: str | Path) -> Path:
     path = Path(name).expanduser()
     built_in = sorted(folder.name for folder in BUILT_IN.glob("*") if folder.is_dir())
     if kind_of(path) == "folder":
-        return path / OF_A_RUN if kind_of(path / OF_A_RUN) == "folder" else path
+        if kind_of(path / OF_A_RUN) == "folder":
+            return path / OF_A_RUN
+        if kind_of(path / "checkpoints") == "folder":
+            raise UserError(
+                f"model={name}: a training run that has no bundle yet; it makes one when it ends, "
+                f"or `musicgen export checkpoint={name} out=DIR` does"
+            )
+        return path
     if str(name) in built_in:
         return BUILT_IN / str(name)
     known = f"; built in: {', '.join(built_in)}" if built_in else ""

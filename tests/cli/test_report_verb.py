@@ -130,6 +130,8 @@ def test_grooves_have_a_style_and_a_part_made_by_hand_is_kept(tmp_path: Path, ru
         (["model=sine", "data=songs", "out=a,b"], "out=a,b: has a comma"),
         (["model=sine,, ape,", "data=songs", "out=new", "sections=style"], "no part of the report could be made"),
         (["model=sine", "data=songs", "out=new", "sections=nll,magic"], "sections=magic"),
+        (["model=sine", "data=songs", "out=new", "sections=,"], "sections is empty"),
+        (["model=sine", "data=songs", "out=songs/corpus.json/sub"], "out=songs/corpus.json/sub: cannot be made there"),
         (["model=sine", "data=songs", "out=new", "sections=style"], "no part of the report could be made: style"),
         (["model=sine", "data=songs", "out=new", "split=train"], "split=train"),
         (["model=sine", "data=songs", "out=new", "draws=0"], "draws=0"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from judged_models import judged
 
+from musicgen.data.open import AnyCorpus
 from musicgen.errors import UserError
-from musicgen.evaluation.models import Judged, families, load_models, window_of
+from musicgen.evaluation.models import Judged, families, load_models, strangers, window_of
 from musicgen.model import save_bundle
 from musicgen.tokens.tokenizer import tokenizer_json
 
@@ -60,11 +62,24 @@ def test_a_path_may_have_a_comma_and_none_is_given_twice(tmp_path: Path, monkeyp
         save_bundle(small.model, tmp_path / name, files={"tokenizer.json": tokenizer_json(small.language)})
     assert [model.name for model in load_models("a,b/m")] == ["m"]
     assert [model.name for model in load_models("c/m, run,")] == ["m", "run"]
-    for twice in ("c/m,c/m", "c/m,c/../c/m", f"run,{tmp_path}/run"):
+    for twice in ("c/m,c/m", "c/m,c/../c/m", f"run,{tmp_path}/run", "run,run/bundle"):
         with pytest.raises(UserError, match="names one twice"):
             load_models(twice)
     with pytest.raises(UserError, match="model is empty"):
         load_models(" , ")
+
+
+def test_a_model_of_another_corpus_is_told_of() -> None:
+    corpus = cast(AnyCorpus, SimpleNamespace(fingerprint="a"))
+    silent = replace(judged("silent"), training={})
+    (line,) = strangers([trained("at home"), trained("abroad", corpus="b"), silent], corpus)
+    assert line.startswith("abroad was trained on another corpus")
+
+
+def test_a_run_without_a_bundle_is_told_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"run: a training run that has no bundle yet.*musicgen export checkpoint="):
+        load_models(str(tmp_path / "run"))
 
 
 def test_a_pattern_stands_for_all_folders_that_it_matches_in_order(

@@ -210,11 +210,11 @@ def test_models_may_have_trained_lengths_of_their_own_or_a_given_one() -> None:
 
 @pytest.mark.usefixtures("_no_pictures")
 def test_context_is_judged_by_the_paired_difference_over_songs() -> None:
-    targets = targets_of(songs(4), 150)
+    targets = targets_of(songs(6), 150)
     random = np.random.default_rng(0)
     restarted = 2 + random.random(len(targets.song)) + targets.song  # songs differ far more than the two do
     for shift, verdict in ((-0.1, "helps"), (0.1, "harms"), (0.0, "unclear")):
-        noise = 0.02 * np.array([1, -1, 1, -1])[targets.song]
+        noise = 0.02 * np.array([1, -1, 1, -1, 1, -1])[targets.song]
         found = Followed(
             "a", 50, restarted + shift + noise, restarted, {"a": MemberMeans(np.ones(2), np.ones(2))}, 9, 0, 0
         )
@@ -228,11 +228,23 @@ def test_context_is_judged_by_the_paired_difference_over_songs() -> None:
 
 
 @pytest.mark.usefixtures("_no_pictures")
+def test_of_few_songs_nothing_is_called_sure() -> None:
+    targets = targets_of(songs(5), 150)
+    losses = 2 + np.random.default_rng(0).random(len(targets.song))
+    means = {"a": MemberMeans(np.ones(2), np.ones(2))}
+    found = [Followed(name, 50, losses + more, losses + 9, means, 9, 0, 0) for name, more in (("a", 0), ("b", 1))]
+    assert {row["context"] for row in table(found, targets, "summary").values()} == {"unclear"}
+    summary = nll_findings(found, targets, None, 0, {}).summary
+    assert summary[1].endswith("loss less restarted loss is -9.000 in 5 songs.")
+    assert summary[-1].endswith("a has the least loss of the 2, but so few songs make nothing sure.")
+
+
+@pytest.mark.usefixtures("_no_pictures")
 def test_the_best_is_named_among_models_of_one_trained_length_and_only_if_it_is_sure() -> None:
-    targets = targets_of(songs(4), 150)
+    targets = targets_of(songs(6), 150)
     means = {"a": MemberMeans(np.ones(2), np.ones(2))}
     base = 2 + np.random.default_rng(0).random(len(targets.song)) + targets.song
-    scattered = 0.1 * np.array([1, -1, 1, -1])[targets.song]
+    scattered = 0.1 * np.array([1, -1, 1, -1, 1, -1])[targets.song]
 
     def told(**losses: tuple[int, np.ndarray]) -> list[str]:
         found = [Followed(name, trained, full, full, means, 9, 0, 0) for name, (trained, full) in losses.items()]

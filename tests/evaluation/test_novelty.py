@@ -77,8 +77,8 @@ def test_the_summary_says_it_and_a_picture_shows_it() -> None:
     piece = with_copy(noise(100), songs["song 3"], first=4, bars=3, at=9, semitones=-2)
     findings = found({"made": gathered(thief=piece)}, gathered(**songs), gathered(a=noise(50), b=noise(51)))
     assert any("bars 10–13 of thief = bars 5–7 of song 3, transposed by -2" in line for line in findings.summary)
-    assert "1 of 1 generated pieces shares a longer passage than any held-out song" in findings.summary[-2]
-    assert "1 of 1 generated pieces shares a larger part of its notes than any held-out song" in findings.summary[-1]
+    assert "1 of 1 generated pieces shares a longer passage than any held-out song" in findings.summary[-3]
+    assert "1 of 1 generated pieces shares a larger part of the notes than any held-out song" in findings.summary[-2]
     assert [picture.name for picture in findings.pictures] == ["longest_passages", "longest_passage"]
     medians, passages, pieces = findings.tables
     assert [row[0] for row in medians.rows] == ["made", HELD_OUT]
@@ -94,8 +94,18 @@ def test_a_short_copy_is_told_of_though_a_held_out_song_has_a_longer_passage() -
     cover = with_copy(noise(50), songs["song 1"], first=0, bars=8, at=3, semitones=0)
     made = gathered(thief=excerpt, one=noise(60), two=noise(61))
     findings = found({"made": made}, gathered(**songs), gathered(cover=cover))
-    assert findings.summary[-2] == "No generated piece shares a longer passage than any held-out song does."
-    assert findings.summary[-1].startswith("1 of 3 generated pieces shares a larger part of its notes")
+    assert findings.summary[-3] == "No generated piece shares a longer passage than any held-out song does."
+    assert findings.summary[-2].startswith("1 of 3 generated pieces shares a larger part of the notes")
+
+
+def test_a_cover_among_the_held_out_songs_does_not_hide_a_copy() -> None:
+    songs = {f"song {seed}": noise(seed) for seed in range(4)}
+    piece = with_copy(noise(60), songs["song 2"], first=2, bars=4, at=5, semitones=1)
+    cover = with_copy(noise(50), songs["song 1"], first=0, bars=8, at=3, semitones=0)
+    others = {f"held out {seed}": noise(seed) for seed in range(100, 130)}
+    findings = found({"made": gathered(thief=piece)}, gathered(**songs), gathered(cover=cover, **others))
+    assert findings.summary[-3] == "No generated piece shares a longer passage than any held-out song does."
+    assert findings.summary[-1] == "1 of 1 generated pieces shares a longer passage than 95 of 100 of them do."
 
 
 def test_instruments_of_grooves_are_looked_for_each_by_itself() -> None:
