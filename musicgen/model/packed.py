@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from musicgen.model.layers import PerformerLayer
     from musicgen.model.performer import PerformerLM
 
+LONGEST_SUM = 1024
+"""Inputs that are added up in one product: oneDNN parts longer sums, that of a single row in other places."""
 PACKED_ROWS = 16  # the number of rows to pack for: packed for fewer, many rows are slower and one is no faster
 
 
@@ -31,28 +33,42 @@ class Product:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        packed = _pack(weight)
-        self.is_packed = packed is not None
-        self._weight = weight if packed is None else packed
-        self._bias = bias
+        packed = [_pack(part.contiguous()) for part in weight.split(LONGEST_SUM, 1)]
+        self._weight, self._bias = weight, bias
+        self._parts = [part for part in packed if part is not None]
+        self.is_packed = len(self._parts) == len(packed)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """`(batch, inputs)` to `(batch, outputs)`."""
         if not self.is_packed:
             return F.linear(rows, self._weight, self._bias)
-        return cast(Tensor, _onednn().default(rows, self._weight, self._bias, "none", [], ""))
+        first, *rest = self._split(rows)
+        return self._add(rest, _onednn().default(first, self._parts[0], self._bias, "none", [], ""))
 
     def relu(self, rows: Tensor) -> Tensor:
         """max(0, x·Wᵀ + b)."""
-        if not self.is_packed:
-            return F.linear(rows, self._weight, self._bias).relu_()
-        return cast(Tensor, _onednn().default(rows, self._weight, self._bias, "relu", [], ""))
+        if not self.is_packed or len(self._parts) > 1:
+            return self(rows).relu_()
+        return cast(Tensor, _onednn().default(rows, self._parts[0], self._bias, "relu", [], ""))
 
     def plus(self, rows: Tensor, others: Tensor) -> Tensor:
         """x·Wᵀ + b + y, of the rows y of `others`, `(batch, outputs)`."""
         if not self.is_packed:
             return F.linear(rows, self._weight, self._bias).add_(others)
-        return cast(Tensor, _onednn().binary(rows, others, self._weight, self._bias, "add"))
+        first, *rest = self._split(rows)
+        return self._add(rest, _onednn().binary(first, others, self._parts[0], self._bias, "add"))
+
+    def _split(self, rows: Tensor) -> list[Tensor]:
+        """Rows, parted as the weight is."""
+        if len(self._parts) == 1:
+            return [rows]
+        return [part.contiguous() for part in rows.split(LONGEST_SUM, 1)]
+
+    def _add(self, rest: list[Tensor], result: Tensor) -> Tensor:
+        """A result of the first part of the inputs, with those of the rest."""
+        for part, weight in zip(rest, self._parts[1:], strict=True):
+            result = _onednn().binary(part, result, weight, None, "add")
+        return result
 
 
 def _onednn() -> Any:
