@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 
@@ -42,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
         The exit status: 0, or 2 for what the user can put right.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # whoever follows the log of a long run sees it grow
     try:
         status = _dispatch(arguments)
         sys.stdout.flush()  # a closed pipe is to be met here, not by the interpreter on its way out

@@ -50,9 +50,14 @@ def sweep(arguments: list[str]) -> int:
     ]
     failures: list[str] = []
     argv = sys.argv
+    may_go_on = True
 
     def task(config: DictConfig) -> None:
-        train_job(config, paths, failures, argv[0])
+        nonlocal may_go_on
+        if may_go_on:
+            may_go_on = train_job(config, paths, failures, argv[0])
+        else:
+            print("not trained: the sweep was asked to stop; the same command with resume=auto goes on")
 
     sys.argv = ["musicgen train", "--multirun", *swept, *records]
     try:
@@ -66,8 +71,12 @@ def sweep(arguments: list[str]) -> int:
     return 2 if failures else 0
 
 
-def train_job(config: DictConfig, paths: list[str], failures: list[str], program: str) -> None:
-    """A job of a sweep, in a folder of its own below the run's, named by what makes the job different."""
+def train_job(config: DictConfig, paths: list[str], failures: list[str], program: str) -> bool:
+    """A job of a sweep, in a folder of its own below the run's, named by what makes the job different.
+
+    Returns:
+        Whether the next may begin.
+    """
     job = HydraConfig.get()
     composed: Any = OmegaConf.to_container(config, resolve=True)
     set_literally(composed, paths)
@@ -78,9 +87,10 @@ def train_job(config: DictConfig, paths: list[str], failures: list[str], program
     words = [*job.overrides.task, *paths, f"run_dir={composed['run_dir']}"]
     HydraConfig.instance().cfg, sys.argv = None, [program, "train", *words]
     try:
-        train_composed(composed)
+        return train_composed(composed)
     except UserError as error:
         failures.append(f"{', '.join(job.overrides.task)}: {error}")
+        return True
     finally:
         HydraConfig.instance().cfg, sys.argv = hydra_config, argv
 

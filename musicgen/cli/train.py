@@ -50,12 +50,12 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def train_composed(composed: dict[str, Any]) -> None:
-    """Train what a composed config describes."""
+def train_composed(composed: dict[str, Any]) -> bool:
+    """Train what a composed config describes, and say whether more may be trained after it."""
     config = checked(composed)
     from musicgen.training.run import train  # seconds of imports, which a wrong value should not take
 
-    train(config, composed, print)
+    return train(config, composed, print)
 
 
 def checked(composed: dict[str, Any]) -> TrainConfig:

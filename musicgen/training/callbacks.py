@@ -41,6 +41,7 @@ class Monitor(Callback):
     Attributes:
         best: The lowest validation loss, and the step at which it was.
         stopped_by: Why training ended before its last step, if it did.
+        was_asked_to_stop: Whether somebody wanted it to, by SIGTERM.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Monitor(Callback):
         self.config, self.windows, self.folder, self.table, self.record = config, windows, folder, table, record
         self.best: tuple[float, int] = (math.inf, 0)
         self.stopped_by: str | None = None
+        self.was_asked_to_stop = False
         self._without_progress = 0
         self._signalled = False
         self._bar: Any = None
@@ -106,6 +108,7 @@ class Monitor(Callback):
         if step % every == 0 or (step == last and step > every):  # a few steps to try a model out are not judged
             self._validate(trainer, pl_module, step)
         if self._any_signalled(trainer):
+            self.was_asked_to_stop = True
             self.stopped_by = "it was asked to (SIGTERM); the same command with resume=auto goes on"
             trainer.should_stop = True
         is_best = self.best[1] == step  # the two stay together: one is never there without the other

@@ -43,13 +43,16 @@ from musicgen.training.table import Table
 Say = Callable[[str], None]
 
 
-def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
+def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> bool:
     """Train a model, or go on training it, and export the best.
 
     Args:
         config: The run.
         composed: The same as plain data, to be kept with it.
         say: Tells the user something.
+
+    Returns:
+        Whether more may be trained after it; not if it was asked to stop.
 
     Raises:
         UserError: Something that the caller can put right.
@@ -100,6 +103,7 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> None:
         fit(trainer, module, loader, last if resumed else None)
     if is_first:
         finish(config, monitor, time.monotonic() - began, say)
+    return not monitor.was_asked_to_stop
 
 
 def fit(trainer: Trainer, module: TrainingModule, loader: DataLoader[Part], checkpoint: Path | None) -> None:

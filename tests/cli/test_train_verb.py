@@ -228,6 +228,21 @@ class TestSweep:
         assert (folder / "run" / "bundle").is_dir()
         assert (folder / "s2" / "bundle").is_dir()
 
+    def test_a_request_to_stop_ends_the_whole_sweep_and_its_log_can_be_followed(self, tmp_path: Path) -> None:
+        long = ["trainer.max_steps=100000", "trainer.log_every=1", "validation.every=100000"]
+        words = [sys.executable, "-m", "musicgen", "train", "-m", "pe=ape,none", *QUICK, *long, "run_dir=run"]
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("step 5:") for line in process.stdout)  # while it is training
+            process.terminate()
+            output, _ = process.communicate(timeout=100)
+        finally:
+            process.kill()
+        assert process.returncode == 0
+        assert "not trained: the sweep was asked to stop" in output
+        assert [folder.name for folder in (tmp_path / "run").iterdir()] == ["ape"]
+
     def test_a_job_may_have_several_processes(self, tmp_path: Path) -> None:
         machine = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2", "trainer.threads=1"]
         words = [
