@@ -43,7 +43,7 @@ def bare(model: str) -> dict[str, float]:
     """Seconds of a bare step: the median."""
     config, _ = _config(model)
     corpus = load_corpus(config.data, 0)
-    batch = training_windows(corpus, config.data.length, config.batch_size, config.seed, config.data.transpose)[0]
+    batch = training_windows(corpus, config.data, config.batch_size, config.seed)[0]
     network = PerformerLM(performer_config(config, len(corpus.language.vocabulary))).train()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     times = []
@@ -75,7 +75,7 @@ def loading(model: str) -> dict[str, float]:
     """Seconds to make a batch."""
     config, _ = _config(model)
     data = config.data
-    windows = training_windows(load_corpus(data, 0), data.length, config.batch_size, config.seed, data.transpose)
+    windows = training_windows(load_corpus(data, 0), data, config.batch_size, config.seed)
     start = time.perf_counter()
     for step in range(200):
         windows.part(step, range(config.batch_size))

@@ -1,4 +1,4 @@
-"""Training examples of grooves: a trio of an accompaniment, from some bar on, thinned out and transposed.
+"""Training examples of grooves: a trio of an accompaniment, from some bar on, thinned out, transposed and mixed.
 
 The hard choice: a note that began before the bars that are skipped is left out, and not cut to begin with them. A cut
 note would be an onset that nobody played, always on the first beat. (The published code keeps it at a negative time,
@@ -24,6 +24,7 @@ DROP = 0.1
 MOST_SKIPPED = 64
 PHRASE = 4
 """Bars are skipped by so many."""
+_DRUMS = next(place for place, track in enumerate(TRIO) if track.is_drum)
 _EXAMPLE = 1
 
 
@@ -37,6 +38,7 @@ class GrooveWindows(Batches):
         batch_size: Windows in a batch, over all processes.
         seed: Of all randomness.
         transpose: Bass and other are transposed by up to this many semitones.
+        mix_drums: The chance that the drums are those of another accompaniment.
     """
 
     def __init__(
@@ -48,12 +50,13 @@ class GrooveWindows(Batches):
         batch_size: int = 10,
         seed: int = 0,
         transpose: int = 5,
+        mix_drums: float = 0.0,
     ) -> None:
         self.corpus, self.songs = corpus, corpus.songs(split)
         if not self.songs:
             raise UserError(f"the corpus has no grooves in the split {split!r}; prepare more of them")
         super().__init__(len(self.songs), length, batch_size, seed, corpus.language.end)
-        self.transpose = transpose
+        self.transpose, self.mix_drums = transpose, mix_drums
         self._made: dict[int, Tokens] = {}
 
     def window(self, number: int) -> Tokens:
@@ -79,6 +82,8 @@ class GrooveWindows(Batches):
         random = self.random(number, _EXAMPLE)
         song = self.songs[self.song(number)]
         notes = draw_trio(self.corpus, song, random)
+        if self.mix_drums and random.random() < self.mix_drums:
+            notes = with_drums(notes, self.corpus.trio(self.songs[random.integers(len(self.songs))]), BAR * song.bars)
         notes = skip_bars(notes, song.bars, random)
         notes = drop_instruments(notes, random)
         if tokens is not None:
@@ -90,6 +95,18 @@ def draw_trio(corpus: GrooveCorpus, song: GrooveSong, random: np.random.Generato
     """Bass, drums and one of the others, each as likely."""
     others = [number for number, track in enumerate(song.tracks) if track.part == "other" and track.notes]
     return corpus.trio(song, others[random.integers(len(others))] if others else None)
+
+
+def with_drums(notes: Notes, drummer: Notes, end: int) -> Notes:
+    """A trio with the drums of another, if that has any: a style that nobody has played, and that has to be heard.
+
+    Args:
+        notes: Of the trio.
+        drummer: The notes of the other.
+        end: The tick at which the trio ends, and its drums with it.
+    """
+    drums = drummer[(drummer["track"] == _DRUMS) & (drummer["start"] < end)]
+    return np.concatenate([notes[notes["track"] != _DRUMS], drums]) if len(drums) else notes
 
 
 def skip_bars(notes: Notes, bars: int, random: np.random.Generator) -> Notes:

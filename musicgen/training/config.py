@@ -35,6 +35,7 @@ class DataConfig:
         bars: How long each of them is.
         length: Tokens in a window.
         transpose: Most semitones by which windows are transposed.
+        mix_drums: Of grooves, the chance that an example has the drums of another.
     """
 
     source: Literal["synthetic", "synthetic_grooves", "corpus"]
@@ -43,12 +44,14 @@ class DataConfig:
     bars: int
     length: int
     transpose: int
+    mix_drums: float
 
     def __post_init__(self) -> None:
         require(2 <= self.length <= MOST_TOKENS, f"length={self.length}: takes a number from 2 to {MOST_TOKENS:,}")
         given = self.source == "corpus" or self.folder is None
         require(given, f"folder={self.folder}: is for a prepared corpus; choose data=pop_piano or data=groove with it")
         require(0 <= self.transpose <= 12, f"transpose={self.transpose}: takes a number from 0 to 12")
+        require(0 <= self.mix_drums <= 1, f"mix_drums={self.mix_drums}: takes a number from 0 to 1")
         require(self.songs >= 3, f"songs={self.songs}: takes a number from 3 on")
         require(self.bars >= 1, f"bars={self.bars}: takes a number from 1 on")
 

@@ -18,6 +18,7 @@ from musicgen.data.groove_windows import GrooveWindows
 from musicgen.data.open import AnyCorpus
 from musicgen.data.windows import Windows
 from musicgen.errors import UserError
+from musicgen.training.config import DataConfig
 
 
 class Part(NamedTuple):
@@ -70,10 +71,18 @@ class Parts(Dataset[Part]):
         return Part(*batch, step, first, self.windows.num_targets(step))
 
 
-def training_windows(corpus: AnyCorpus, length: int, batch_size: int, seed: int, transpose: int) -> Batches:
-    """The batches that a corpus is trained on: crops of songs, or grooves thinned out anew each time."""
+def training_windows(corpus: AnyCorpus, config: DataConfig, batch_size: int, seed: int) -> Batches:
+    """The batches that a corpus is trained on: crops of songs, or grooves mixed and thinned out anew each time."""
+    length, transpose = config.length, config.transpose
     if isinstance(corpus, GrooveCorpus):
-        return GrooveWindows(corpus, length=length, batch_size=batch_size, seed=seed, transpose=transpose)
+        return GrooveWindows(
+            corpus,
+            length=length,
+            batch_size=batch_size,
+            seed=seed,
+            transpose=transpose,
+            mix_drums=config.mix_drums,
+        )
     return Windows(corpus, length=length, batch_size=batch_size, seed=seed, transpose=transpose)
 
 

@@ -67,8 +67,7 @@ def train(config: TrainConfig, composed: dict[str, Any], say: Say) -> bool:
     size = performer_config(config, len(corpus.language.vocabulary))
     trainer = make_trainer(config)
     world, rank = trainer.world_size, trainer.global_rank
-    data = config.data
-    windows = training_windows(corpus, data.length, config.batch_size, config.seed, data.transpose)
+    windows = training_windows(corpus, config.data, config.batch_size, config.seed)
     parts = Parts(windows, config.trainer.max_steps, config.accumulate, rank, world)
     length = int(config.data.length * config.validation.extrapolate)
     judged = FixedWindows(corpus, "valid", length, parts.rows, config.validation.songs, rank, world)

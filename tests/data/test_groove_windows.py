@@ -11,10 +11,19 @@ import torch
 from grooves import grooves_in_memory
 from torch.utils.data import DataLoader
 
+from musicgen.data import groove_windows
 from musicgen.data.batches import IGNORED, Batch
 from musicgen.data.groove_corpus import GrooveCorpus
 from musicgen.data.groove_prepare import write_grooves
-from musicgen.data.groove_windows import GrooveWindows, draw_trio, drop_instruments, first_notes, skip_bars, transpose
+from musicgen.data.groove_windows import (
+    GrooveWindows,
+    draw_trio,
+    drop_instruments,
+    first_notes,
+    skip_bars,
+    transpose,
+    with_drums,
+)
 from musicgen.errors import UserError
 from musicgen.midi.score import Notes, make_notes
 
@@ -22,7 +31,7 @@ CORPUS = grooves_in_memory(30, 24)
 SONG = CORPUS.songs("train")[0]
 
 
-def windows(corpus: GrooveCorpus = CORPUS, **options: int) -> GrooveWindows:
+def windows(corpus: GrooveCorpus = CORPUS, **options: float) -> GrooveWindows:
     return GrooveWindows(corpus, **{"length": 100, "batch_size": 6, **options})  # type: ignore[arg-type]
 
 
@@ -123,6 +132,32 @@ def test_judged_is_the_trio_with_the_instrument_that_plays_most_and_nothing_is_d
     first = CORPUS.songs("valid")[0]
     assert np.array_equal(CORPUS.pieces("valid", 1)[0], CORPUS.language.encode_notes(CORPUS.trio(first)))
     assert len(CORPUS.pieces("valid")) == len(CORPUS.songs("valid"))
+
+
+def test_drums_come_from_another_groove_as_often_as_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groove_windows, "SKIP", 0.0)
+    monkeypatch.setattr(groove_windows, "DROP", 0.0)
+    bands = {tuple(sorted(rows(of_drums(CORPUS.trio(song))))) for song in CORPUS.songs("train")}
+    for chance in (0.0, 0.5, 1.0):
+        data = windows(transpose=0, mix_drums=chance)
+        examples = [(data.example(number), CORPUS.trio(data.songs[data.song(number)])) for number in range(100)]
+        own = sum(rows(of_drums(notes)) == rows(of_drums(groove)) for notes, groove in examples)
+        assert abs(own / 100 - (1 - chance)) <= (0.15 if chance else 0.0)  # some drummers play the same
+        for notes, groove in examples:
+            assert rows(notes[notes["track"] == 0]) == rows(groove[groove["track"] == 0])
+            assert tuple(sorted(rows(of_drums(notes)))) in bands
+
+
+def of_drums(notes: Notes) -> Notes:
+    return notes[notes["track"] == 1]
+
+
+def test_drums_of_another_end_with_the_piece_and_nothing_is_silenced() -> None:
+    notes, drummer = CORPUS.trio(SONG), CORPUS.trio(CORPUS.songs("train")[1])
+    mixed = with_drums(notes, drummer, 96)
+    assert rows(mixed[mixed["track"] != 1]) == rows(notes[notes["track"] != 1])
+    assert rows(of_drums(mixed)) == {row for row in rows(of_drums(drummer)) if row[0] < 96}
+    assert np.array_equal(with_drums(notes, drummer[drummer["track"] != 1], 96), notes)
 
 
 def test_a_quarter_of_examples_begin_some_phrases_later_and_no_note_before_them() -> None:

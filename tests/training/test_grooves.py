@@ -14,10 +14,12 @@ from musicgen.data.groove_prepare import compose_grooves, gather_grooves, write_
 from musicgen.model import load_bundle
 from musicgen.tokens import Groove
 from musicgen.tokens.tokenizer import load_tokenizer
+from musicgen.training.config import DataConfig
 from musicgen.training.loaders import FixedWindows, Parts, training_windows
 
 GROOVES = ("data=synthetic_grooves", "data.songs=20", "data.bars=4", "optimizer.decay_steps=30")
 CORPUS = gather_grooves(compose_grooves(30, 4, 0), 0, None, {})
+DATA = DataConfig("synthetic_grooves", None, songs=30, bars=4, length=200, transpose=5, mix_drums=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_bit(unbroken: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(("world", "accumulate"), [(1, 1), (2, 1), (1, 4), (2, 2)])
 def test_parts_of_all_processes_are_the_batch(world: int, accumulate: int) -> None:
-    windows = training_windows(CORPUS, 200, 8, 3, 5)
+    windows = training_windows(CORPUS, DATA, 8, 3)
     for step in range(3):
         whole = windows[step]
         rows: dict[int, torch.Tensor] = {}
