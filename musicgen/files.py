@@ -180,7 +180,7 @@ def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:
 
 
 def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[str]:
-    """Names for paths: the last part of each, or more parts where that would not tell two apart.
+    """Names for paths: the last part in which they differ, or more parts where that would not tell two apart.
 
     Args:
         paths: The paths.
@@ -193,6 +193,8 @@ def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[s
     if len({Path(path).expanduser().resolve() for path in paths}) < len(paths):
         raise UserError(f"{key}={','.join(paths)}: names one twice")
     parts = [[part for part in Path(path).expanduser().absolute().parts if part != says_nothing] for path in paths]
+    while len(parts) > 1 and min(map(len, parts)) > 1 and len({each[-1] for each in parts}) == 1:
+        parts = [each[:-1] for each in parts]  # what all end with is no name either
     number, names = 1, [each[-1] for each in parts]
     while len(set(names)) < len(names) and number < max(map(len, parts)):
         number += 1

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_folder, atomic_write, check_makeable
+from musicgen.files import atomic_folder, atomic_write, check_makeable, tell_apart
 
 
 @pytest.fixture
@@ -258,3 +258,23 @@ def test_that_a_folder_cannot_be_made_is_known_before_and_nothing_is_left(tmp_pa
         with pytest.raises(UserError, match=f"^out={place}: cannot be made there .*; choose another folder$"):
             check_makeable(place, "out")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/ape", "runs/sine"], ["ape", "sine"]),
+        (["one"], ["one"]),
+        (["made/ape/continuations", "made/sine/continuations"], ["ape", "sine"]),
+        (["a/ape/x", "b/ape/y", "b/ape/x"], ["a/ape/x", "b/ape/y", "b/ape/x"]),
+        (["a/sine", "b/ape", "c/ape"], ["a/sine", "b/ape", "c/ape"]),
+        (["runs/ape/bundle", "runs/sine"], ["ape", "sine"]),
+    ],
+)
+def test_paths_are_called_by_what_tells_them_apart(paths: list[str], names: list[str]) -> None:
+    assert tell_apart(paths, "model", "bundle") == names
+
+
+def test_a_path_is_not_told_apart_from_itself() -> None:
+    with pytest.raises(UserError, match="names one twice"):
+        tell_apart(["runs/ape", "runs/../runs/ape"], "model")
