@@ -149,9 +149,10 @@ def _unknown(key: str, known: list[str]) -> str:
     group, _, name = key.rpartition(".")
     siblings = [other for other in known if other.rpartition(".")[0] == group]
     candidates = {other.rpartition(".")[2]: other for other in (siblings if group and siblings else known)}
-    close = difflib.get_close_matches(name, candidates, 1)
+    close = [candidates[other] for other in difflib.get_close_matches(name, candidates, 3)]
     if close:
-        return f"unknown key {key!r}: did you mean {candidates[close[0]]!r}?"
+        meant = next((other for other in close if "." not in other), close[0])  # shorter keys are typed more often
+        return f"unknown key {key!r}: did you mean {meant!r}?"
     return f"unknown key {key!r} (known: {', '.join(siblings or known)})"
 
 

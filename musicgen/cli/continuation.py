@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from musicgen.cli.generate import (
     make_folder,
     set_threads,
     stoppable,
-    try_soundfont,
+    try_sound,
 )
 from musicgen.cli.typed import build
 from musicgen.errors import UserError
@@ -161,9 +161,8 @@ def continue_grooves(config: ContinueConfig, composed: dict[str, Any], old: list
     sampler = Sampler(composer.model, dialect, constraints, request.taste(composer.taste), config.draw, config.batch)
     prompts = read_prompts(corpus, songs, config.prompt_bars)
     continuations = Continuations(sampler, prompts, config.seed, config.continuations)
-    if config.wav:
-        try_soundfont(config.soundfont)
-    composed["threads"] = set_threads(config.threads, composer.model)
+    try_sound(config.wav, config.soundfont)
+    composed |= {**asdict(sampler.taste), "threads": set_threads(config.threads, composer.model)}
 
     make_folder(config.out, old)
     for name, prompt in continuations.prompts.items():

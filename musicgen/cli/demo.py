@@ -24,9 +24,16 @@ demo/index.html) leads to all of it. It takes a minute or two and needs no data.
 example: musicgen demo out=demo"""
 PAGE = "index.html"
 PARTS = {
-    "pieces": "Piano pieces",
-    "continued": "Grooves, continued",
-    "style": "How much the grooves keep to their style",
+    "pieces": ("Piano pieces", "Sixteen bars from nothing, by the built-in model pop-small."),
+    "continued": (
+        "Grooves, continued",
+        "Two bars are given, by a band that is a small program; groove-small, which has never heard it, plays on.",
+    ),
+    "style": (
+        "How much the grooves keep to their style",
+        "Each quarter of the continuations beside what the band itself would have played. The ceiling is how like its "
+        "two halves are to each other, the floor how like another of its styles is.",
+    ),
 }
 GROOVES, KERNELS = "grooves", "kernels.png"
 
@@ -64,10 +71,10 @@ def _commands(folder: Path) -> list[list[str]]:
     pieces, grooves, continued = (folder / name for name in ("pieces", GROOVES, "continued"))
     return [
         ["generate", "n=3", "bars=16", "wav=true", f"out={pieces}", "overwrite=true"],
-        ["prepare", "source=synthetic_grooves", "songs=40", "bars=16", f"output={grooves}", "overwrite=true"],
-        [
-            "continue", f"data={grooves}", "styles=3", "continuations=2", "bars=12", "wav=true", f"out={continued}",
-            "overwrite=true",
+        ["prepare", "source=synthetic_grooves", "songs=80", "bars=16", f"output={grooves}", "overwrite=true"],
+        [  # styles of this split are of several families, and new to the model whatever the split
+            "continue", f"data={grooves}", "split=itest", "styles=3", "continuations=2", "bars=12", "wav=true",
+            f"out={continued}", "overwrite=true",
         ],
         [
             "evaluate", "style", f"reference={continued / 'references'}", f"generated={continued / 'continuations'}",
@@ -96,14 +103,17 @@ def _page(folder: Path) -> str:
     from musicgen.web import document, escape
 
     body = ["<header><h1>musicgen</h1><p>What it writes, and what it is made of.</p></header>"]
-    for name, title in PARTS.items():
-        body.append(f'<h2><a href="{name}/{PAGE}">{escape(title)}</a></h2>')
+    for name, (title, about) in PARTS.items():
+        body.append(f'<h2><a href="{name}/{PAGE}">{escape(title)}</a></h2><p>{escape(about)}</p>')
         sounds = sorted((folder / name).rglob("*.wav"))
         pictures = [sounds[0].with_suffix(".png")] if sounds else sorted((folder / name).glob("*.png"))
         if sounds:
             body.append(f'<audio controls src="{_link(folder, sounds[0])}" style="width: 100%"></audio>')
         body += [_picture(_link(folder, path), title) for path in pictures]
-    body += ["<h2>Positional kernels</h2>", _picture(KERNELS, "Positional kernels")]
+    about = (
+        "How attention may depend on distance: what codes of random noise mean (lines), and one draw of them (dots)."
+    )
+    body += [f"<h2>Positional kernels</h2><p>{escape(about)}</p>", _picture(KERNELS, "Positional kernels")]
     return document("musicgen", "", body)
 
 

@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,10 +43,11 @@ keys:
   bars=16              length, exactly; or seconds=30, or tokens=3072
   prompt=FILE.mid      goes on from a MIDI file, of which prompt_bars=4 are taken; lengths include them
   from_state=FILE      goes on where a piece stopped (written with states=last or states=bars)
-  temperature=1.2 top_p=0.9 top_k= min_p=
-                       how adventurous it is
-  key=Am pitches=C3-C6 polyphony=4 tempo=90-130 chords="C Am F G"
+  temperature=0.9 top_p=0.95 top_k= min_p=
+                       how adventurous it is; if not given, as the model says
+  key=Am pitches=C3-C6 polyphony=4 tempo=90-130
                        what new music keeps to, exactly; all of them go together
+  chords="C Am F G"    chords that are suggested to it, a bar each, again and again
   tracks=piano         which tracks play; those of grooves are bass, drums and other
   grammar=false        no masks at all, as in the paper; mistakes are counted
   fork_at=8 variations=4
@@ -191,9 +192,8 @@ def generate(config: GenerateConfig, composed: dict[str, Any], old: list[Path]) 
     session = Session(composer, request, config.batch)
     if session.prompt:
         print(f"prompt {session.prompt.report}")
-    if config.wav:
-        try_soundfont(config.soundfont)
-    composed["threads"] = set_threads(config.threads, composer.model)
+    try_sound(config.wav, config.soundfont)
+    composed |= {**asdict(session.sampler.taste), "threads": set_threads(config.threads, composer.model)}
     was_there = config.out.is_dir()
     make_folder(config.out, old)
     wanted = Wanted(config.picture, config.wav, config.soundfont, config.states)
@@ -214,7 +214,8 @@ def generate(config: GenerateConfig, composed: dict[str, Any], old: list[Path]) 
         page = gallery.write_page()
         took = time.monotonic() - began
         speed = f", {tokens:,} tokens in {took:.1f} s" if tokens else ""
-        print(f"{len(gallery.complete)} of {config.n * config.variations} pieces{speed}: open {page}")
+        silent = "" if config.wav else " (wav=true adds sound)"
+        print(f"{len(gallery.complete)} of {config.n * config.variations} pieces{speed}: open {page}{silent}")
     if interrupted:
         raise KeyboardInterrupt
     return 0
@@ -263,8 +264,12 @@ def set_threads(threads: int | None, model: PerformerLM) -> int:
     return chosen
 
 
-def try_soundfont(soundfont: Path | None) -> None:
-    """Play one note: a soundfont that cannot be used is to be known before there is a piece to play."""
+def try_sound(wav: bool, soundfont: Path | None) -> None:
+    """Play one note, if there is to be sound: what cannot be used is to be known before there is a piece to play."""
+    if not wav and soundfont is not None:
+        raise UserError(f"soundfont={soundfont}: is for sound; add wav=true")
+    if not wav:
+        return
     from musicgen.midi.score import Score, make_notes
     from musicgen.midi.sound import render_wav
 

@@ -175,11 +175,11 @@ class GrooveCorpus:
         """
         folder = Path(folder)
         about = read_manifest(folder)
-        index = read_index(folder, GrooveSong.from_json)
-        notes = map_array(folder / NOTES)
         language = load_tokenizer(folder)
         if not isinstance(language, Groove):
-            raise UserError(f"{folder}: a corpus in the language {language.name!r}, not in {Groove.name!r}")
+            raise UserError(f"{folder}: holds {language.name} tokens, not grooves; prepare grooves with source=groove")
+        index = read_index(folder, GrooveSong.from_json)
+        notes = map_array(folder / NOTES)
         corpus = cls(notes, index, language, about)
         ends = [song.offset + song.notes for song in corpus.songs()]
         is_table = notes.dtype == NOTE and notes.ndim == 1 and max(ends, default=0) == len(notes)

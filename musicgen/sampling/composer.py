@@ -194,6 +194,8 @@ class Composer:
         Raises:
             UserError: It cannot be done, and why.
         """
+        if "n" in request:
+            raise UserError(f"n={request['n']}: is for generate_many(n, ...), which gives several pieces")
         return next(self.generate_many(1, **request))
 
     def generate_many(self, n: int, **request: Any) -> Iterator[Piece]:

@@ -1,5 +1,7 @@
 """A groove under constraints: the grammar's mask, with those of length, tracks, key, range and polyphony.
 
+No note hangs: one that a model forgets to end has to end after two bars, on the drums after a beat.
+
 A piece of exact length ends in the moment of its last note's end. So before that there is always a note that sounds,
 or one that may still begin; time does not pass the end, and in the last moment notes are let go from the lowest up,
 which is the order that the grammar knows.
@@ -28,6 +30,8 @@ FOREVER = 1 << 40
 SHIFTS = np.arange(1, LONGEST + 1)
 """How far shifts go from the beginning of the present beat."""
 TRACKS = tuple(track.name.lower() for track in TRIO)
+MOST_TICKS = np.repeat([TICKS if track.is_drum else 2 * BAR for track in TRIO], PITCHES)
+"""How long a note may last, by track and pitch. Of two million notes of real grooves 26 last longer."""
 
 
 class GrooveGuide:
@@ -58,6 +62,7 @@ class GrooveGuide:
         self._notes = _allowed_notes(constraints)
         self._begins = BAR * prompt_bars
         self._state = language.grammar.start()
+        self._due = np.full(len(MOST_TICKS), FOREVER)  # when each note that sounds has to end
         self._length = 0
         for token in tokens:
             self.advance(token)
@@ -82,6 +87,11 @@ class GrooveGuide:
         """Take note of a token."""
         self._state.advance(token)
         self._length += 1
+        began, ended = (token - self._ids[family].start for family in ("NoteOn", "NoteOff"))
+        if 0 <= began < len(self._due):  # what a prompt holds is as long as it likes, and then as long as another note
+            self._due[began] = max(self._clock, self._begins) + MOST_TICKS[began]
+        elif 0 <= ended < len(self._due):
+            self._due[ended] = FOREVER
 
     def mask(self) -> Mask:
         """Whether each token may follow, shape (vocabulary,)."""
@@ -100,8 +110,17 @@ class GrooveGuide:
         # On the way to where new music begins there are only the longest shifts, which others may follow.
         arrives = (later >= self._begins) | (SHIFTS == LONGEST)
         mask[self._ids["Shift"]] &= arrives & ((later < limit) | ((later == limit) & (sounding > 0)))
+        self._end_what_is_due(mask, clock, later)
         tokens = self._constraints.tokens
         return self._hurried(mask, sounding) if tokens is not None and self._length >= tokens and has_begun else mask
+
+    def _end_what_is_due(self, mask: Mask, clock: int, later: NDArray[np.int_]) -> None:
+        """Pass over no moment in which a note has to end, and let nothing else happen before it has."""
+        mask[self._ids["Shift"]] &= later <= self._due[self._due > clock].min(initial=FOREVER)
+        first = int((self._due <= clock).argmax())
+        if self._due[first] <= clock and mask[self._ids["NoteOff"]][first]:
+            mask[self._ids["NoteOff"]][first + 1 :] = False  # higher ones would leave it behind
+            mask[self._ids["NoteOn"]] = mask[self._ids["Shift"]] = False
 
     def _hurried(self, mask: Mask, sounding: int) -> Mask:
         """What of a mask ends the piece soonest: the end, or the end of a note, or the next moment, or a last note."""

@@ -60,7 +60,7 @@ def page(title: str, settings: Mapping[str, str], entries: Sequence[Entry], note
     body = [
         "<header>",
         f"<h1>{escape(title)}</h1>",
-        f"<p>{_count(len(entries), 'piece')}</p>",
+        f"<p>{_count(len(entries), 'piece')}{'' if sounds or not entries else '; wav=true adds sound'}</p>",
         "</header>",
         *wrapped("<ul>", [f"<li>{escape(note)}</li>" for note in notes], "</ul>"),
         "<main>",

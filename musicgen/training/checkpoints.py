@@ -56,7 +56,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever the damage leads to
         reason = str(error).strip().split("\n")[0][:120]
-        raise UserError(f"{path}: not a checkpoint that can be read ({reason or type(error).__name__})") from None
+        named = reason if " " in reason else type(error).__name__  # an opcode, say, would tell nobody anything
+        raise UserError(f"{path}: not a checkpoint that can be read ({named})") from None
     if not isinstance(checkpoint, dict) or "musicgen" not in checkpoint:
         raise UserError(f"{path}: not a checkpoint of `musicgen train`")
     return checkpoint

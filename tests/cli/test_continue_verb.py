@@ -153,6 +153,13 @@ def test_a_model_of_another_language_is_refused(run: Run, desk: Path) -> None:
     assert "speaks remi, and the corpus groove" in complaint
 
 
+def test_a_corpus_that_is_not_of_grooves_is_refused(run: Run, tmp_path: Path) -> None:
+    assert command.main(["prepare", "source=synthetic", "songs=3", "bars=2", f"output={tmp_path}/pop"]) == 0
+    status, _, complaint = run(f"data={tmp_path}/pop")
+    assert (status, complaint.count("\n")) == (2, 1)
+    assert "holds remi tokens, not grooves" in complaint
+
+
 def test_help_names_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["continue", "--help"]) == 0
     printed = capsys.readouterr().out

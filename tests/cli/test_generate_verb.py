@@ -80,6 +80,7 @@ def test_a_call_writes_pieces_records_pictures_sound_and_a_page(run: Run, bundle
         assert record["tokens"] == list(piece.tokens)
         assert record["seed"] == 5 + number
         assert record["config"]["key"] == "C"
+        assert (record["config"]["temperature"], record["config"]["top_p"]) == (1.2, 0.9)  # as it was sampled
         assert record["bundle_sha256"] == json.loads((bundle / "config.json").read_text())["sha256"]
         assert len(record["log_likelihood"]) == len(record["mask_pressure"]) == record["bars"] == 2
         assert sum(record["tokens_of_bars"]) == len(piece.tokens)
@@ -87,6 +88,17 @@ def test_a_call_writes_pieces_records_pictures_sound_and_a_page(run: Run, bundle
         assert files[f"piece_{number}.mid"] == (tmp_path / "again.mid").read_bytes()  # streamed as saved
         assert files[f"piece_{number}.png"].startswith(b"\x89PNG")
         assert files[f"piece_{number}.wav"].startswith(b"RIFF")
+
+
+def test_a_call_without_sound_says_how_to_hear_it(run: Run, tmp_path: Path) -> None:
+    _, printed, _ = run("n=1", "bars=1", "picture=false")
+    assert "wav=true adds sound" in printed
+    assert "wav=true adds sound" in (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+def test_one_piece_is_not_asked_for_by_number(bundle: Path) -> None:
+    with pytest.raises(UserError, match="generate_many"):
+        musicgen.load(bundle).generate(n=2, bars=1)
 
 
 def test_the_same_call_gives_the_same_bytes_and_overwrites_when_told(run: Run, tmp_path: Path) -> None:
@@ -196,6 +208,7 @@ def test_free_sampling_reports_its_mistakes(run: Run, tmp_path: Path) -> None:
         (["from_state=nowhere.state"], "nowhere.state"),
         (["promt=x.mid"], "did you mean 'prompt'?"),
         (["wav=true", "soundfont=nowhere.sf2"], "nowhere.sf2"),
+        (["soundfont=grand.sf2"], "soundfont=grand.sf2: is for sound; add wav=true"),
         (["states=all"], "states=all: takes one of none, last, bars"),
     ],
 )

@@ -110,6 +110,7 @@ def test_a_decay_joins_any_encoding() -> None:
         (["overwrite=true", "resume=auto"], "choose one"),
         (["hydra.run.dir=x"], "is for sweeps (-m)"),
         (["optimzer.learning_rate=1"], "did you mean 'optimizer'?"),
+        (["modle=tiny"], "did you mean 'model'?"),
         (["trainer.max_steps=1,2"], "-m trains one model for each value"),
     ],
 )

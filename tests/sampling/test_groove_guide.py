@@ -83,6 +83,9 @@ def check(request: dict[str, Any], seed: int, prompt_bars: int) -> bool:
     new = score.notes[score.notes["start"] >= prompt_bars * BAR]
     pitched = new[~score.is_drum(new)]
     assert set(pitched["pitch"].tolist()) <= constraints.pitch_set(), request
+    assert (new["end"] - new["start"] <= np.where(score.is_drum(new), 480, 2 * BAR)).all(), request
+    held = score.notes[score.notes["start"] < prompt_bars * BAR]
+    assert (held["end"] <= prompt_bars * BAR + np.where(score.is_drum(held), 480, 2 * BAR)).all(), request
     if constraints.bars is not None:
         assert score.end == constraints.bars * BAR, request
     if constraints.seconds is not None:
@@ -142,6 +145,25 @@ def test_a_piece_that_is_long_enough_ends_whatever_the_player_likes() -> None:
             tokens.append(liked if mask[liked] else int(np.flatnonzero(mask)[0]))
             guide.advance(tokens[-1])
             assert len(tokens) < 100, favourite  # as many notes as there are tokens may have to end
+
+
+def test_a_player_who_ends_nothing_is_made_to_after_two_bars_and_at_the_drums_after_a_beat() -> None:
+    guide, tokens = DIALECT.guide(parse_constraints(bars=6), [LANGUAGE.begin], 0, {}), [LANGUAGE.begin]
+    wanted = [VOCABULARY[f"NoteOn_{key}"] for key in ("1_40", "2_36", "3_60")]
+    while not guide.is_complete:
+        mask = guide.mask()
+        liked = [token for token in [*wanted, VOCABULARY["Shift_2_0"], VOCABULARY["Shift_1_5"]] if mask[token]]
+        tokens.append(liked[0] if liked else int(np.flatnonzero(mask)[-1]))
+        guide.advance(tokens[-1])
+    notes = LANGUAGE.decode(tokens).notes
+    lengths = {
+        track: sorted(set((part["end"] - part["start"]).tolist()))
+        for track in range(3)
+        if len(part := notes[notes["track"] == track])
+    }
+    assert lengths[0][-1] == lengths[2][-1] == 96
+    assert lengths[1][-1] == 12
+    assert notes["end"].max() == 6 * 48
 
 
 def test_what_sounds_at_the_end_of_a_prompt_goes_on_and_nothing_new_comes_before() -> None:
