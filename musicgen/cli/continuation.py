@@ -45,8 +45,8 @@ keys:
   prompt_bars=2        bars that are given
   continuations=3      of each
   tokens=1024          length, prompt included; or bars=16, or seconds=30
-  temperature=0.6 top_p= top_k= min_p=
-                       how adventurous it is
+  temperature=0.8 top_p= top_k= min_p=
+                       how adventurous it is; if not given, as the model says
   grammar=false        no masks; mistakes are counted
   seed=0 draw=0        of the choices, and of the positional noise
   picture=false        no piano rolls
