@@ -57,7 +57,7 @@ def find_grooves(folder: Path, layout: str) -> tuple[str, list[str]] | None:
         UserError: There is no such folder.
     """
     if kind_of(folder) != "folder":
-        raise UserError(f"input={folder}: is not a folder")
+        raise UserError(f"input={folder}: there is no folder of this name")
     paths = midi_files(folder)
     fixed = [path for path in paths if (folder / path).resolve().parts[-3:-1] == ("train", "fixed")]
     if layout in ("auto", GROOVE2GROOVE) and any(map(_SONG_OF_STYLE.fullmatch, fixed)):

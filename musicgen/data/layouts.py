@@ -48,7 +48,7 @@ def find_songs(folder: Path, layout: str) -> tuple[str, list[str]]:
         UserError: There are none.
     """
     if kind_of(folder) != "folder":
-        raise UserError(f"input={folder}: is not a folder")
+        raise UserError(f"input={folder}: there is no folder of this name")
     if layout != "auto" and layout not in LAYOUTS:
         raise UserError(f"layout={layout}: choose from auto, {', '.join(LAYOUTS)}")
     for name in LAYOUTS if layout == "auto" else [layout]:
