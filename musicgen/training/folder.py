@@ -68,7 +68,9 @@ def check_same_run(record: dict[str, Any], resumed: dict[str, Any], config: Trai
     if record["corpus"] != resumed["corpus"]:
         raise UserError(f"{config.run_dir}: the run was trained on another corpus; choose another run_dir")
     ours, theirs = (_decisive(item["config"]) for item in (record, resumed))
-    changed = [key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != theirs.get(key)]
+    # What a run of an older version knows nothing of is no difference as long as it is off.
+    known = theirs | {key: value for key, value in ours.items() if key not in theirs and not value}
+    changed = [key for key in sorted(ours.keys() | theirs.keys()) if ours.get(key) != known.get(key)]
     if changed:
         key = changed[0]
         more = f" (and {len(changed) - 1} other keys)" if len(changed) > 1 else ""

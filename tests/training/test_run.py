@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -155,6 +156,19 @@ def test_a_request_to_stop_saves_and_exits_cleanly(tmp_path: Path) -> None:
     step = load_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["musicgen"]["step"]
     assert step >= 5
     assert max(row["step"] for row in losses(tmp_path / "run")) == step
+
+
+def test_a_run_of_a_version_without_a_key_goes_on_if_the_key_is_off(
+    unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(unbroken, tmp_path / "run")
+    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    checkpoint = load_checkpoint(last)
+    del checkpoint["musicgen"]["config"]["data"]["mix_drums"]
+    torch.save(checkpoint, last)
+    assert train(tmp_path / "run", "resume=auto", "data.mix_drums=0.5") == 2
+    assert "data.mix_drums=0.5: the run in" in capsys.readouterr().err
+    assert train(tmp_path / "run", "resume=auto") == 0
 
 
 def test_a_run_that_is_complete_has_nothing_left_to_do(unbroken: Path, capsys: pytest.CaptureFixture[str]) -> None:
