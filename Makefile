@@ -1,13 +1,15 @@
 # Everything from a bare Python: `make test` and `make demo` set up what they need, once.
 PYTHON ?= python3
 VENV := .venv
+SOAK ?= 300
+SEED ?= 0
 BIN := $(VENV)/bin
 # Stamps live in the venv, so that deleting it is all it takes to start afresh.
 SETUP := $(VENV)/.setup
 FAST_TRANSFORMERS := $(VENV)/.fast-transformers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fast-transformers test lint format demo clean
+.PHONY: help setup fast-transformers test lint format demo soak clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +34,9 @@ format: $(SETUP) ## put the style right where a tool can
 
 demo: $(SETUP) ## write, draw, play and judge music with the built-in models, to demo/
 	$(BIN)/musicgen demo out=demo
+
+soak: $(SETUP) ## attack every command with random faults (SOAK=2h or SOAK=600, in seconds; SEED=1; see docs/reliability.md)
+	nice -n 5 $(BIN)/python -m soak seconds=$(SOAK) seed=$(SEED)
 
 clean: ## remove caches, builds and the demo; .venv stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo

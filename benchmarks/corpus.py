@@ -19,10 +19,11 @@ from benchmarks.harness import Row, main, measure
 from benchmarks.plain_remi import encode_plainly
 from benchmarks.training_step import ours
 from musicgen.cli.main import main as musicgen
+from musicgen.data.batches import Batches
 from musicgen.data.corpus import Corpus
-from musicgen.data.prepare import encode_file
-from musicgen.data.synthetic import compose
-from musicgen.data.windows import Windows
+from musicgen.data.prepare import read_file
+from musicgen.languages import Remi
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.write import write_midi
 
 SAMPLE = 60
@@ -56,10 +57,10 @@ def encoder(folder: str) -> dict[str, float]:
     """Seconds a file of our reader and encoder, in one process, with all that preparing asks of a song."""
     paths = sorted(Path(folder).rglob("*.mid"))
     sample = paths[:: max(1, len(paths) // SAMPLE)]
-    encode_file(folder, str(sample[0].relative_to(folder)), "folder")  # imports
+    read_file(Remi(), folder, str(sample[0].relative_to(folder)), "folder", None)  # imports
     start = time.perf_counter()
     for path in sample:
-        encode_file(folder, str(path.relative_to(folder)), "folder")
+        read_file(Remi(), folder, str(path.relative_to(folder)), "folder", None)
     return {"seconds": (time.perf_counter() - start) / len(sample)}
 
 
@@ -67,7 +68,7 @@ def command(folder: str, workers: int) -> dict[str, float]:
     """Seconds of `musicgen prepare` on the whole folder, and seconds a file."""
     with tempfile.TemporaryDirectory() as output:
         start = time.perf_counter()
-        musicgen(["prepare", f"input={folder}", f"output={output}/corpus", f"workers={workers}"])
+        musicgen(["prepare", f"input={folder}", f"out={output}/corpus", f"workers={workers}"])
         seconds = time.perf_counter() - start
         return {"whole": seconds, "seconds": seconds / len(Corpus.open(f"{output}/corpus").index)}
 
@@ -75,8 +76,8 @@ def command(folder: str, workers: int) -> dict[str, float]:
 def loading(folder: str) -> dict[str, float]:
     """Tokens a second that come as batches of 4 windows."""
     with tempfile.TemporaryDirectory() as output:
-        musicgen(["prepare", f"input={folder}", f"output={output}/corpus"])
-        windows = Windows(Corpus.open(f"{output}/corpus"), length=LENGTH, batch_size=4)
+        musicgen(["prepare", f"input={folder}", f"out={output}/corpus"])
+        windows = Batches(Corpus.open(f"{output}/corpus"), length=LENGTH, batch_size=4, transpose=6)
         steps = 300
         start = time.perf_counter()
         for step in range(steps):

@@ -1,4 +1,4 @@
-"""What SPE costs a training step: gated sine and conv against added sinusoids, at the paper's batch of 4.
+"""What encodings cost a training step: SPE against added sinusoids, and musical time against token indices.
 
 python benchmarks/encodings.py            # 24 layers, about 10 minutes, up to 20 GB
 python benchmarks/encodings.py --layers 6 # fewer layers: quicker, and the fixed cost of a code weighs more
@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -21,32 +22,43 @@ from benchmarks.training_step import LENGTH, training_step
 from musicgen.model import PerformerConfig, PerformerLM
 
 ENCODINGS = ("ape", "sine", "conv")
+IN_TIME = ("ape", "rope", "sine", "conv")
 BATCH = 4
 
 
-def make(pe: str, layers: int) -> PerformerLM:
-    """The paper's gated model, of some layers."""
-    return PerformerLM(dataclasses.replace(PerformerConfig.paper(pe), num_layers=layers))  # type: ignore[arg-type]
+def make(name: str, layers: int) -> PerformerLM:
+    """The paper's gated model, of some layers: `sine` by token, `sine-time` by time."""
+    pe, _, time = name.partition("-")
+    config = PerformerConfig.paper("ape")
+    if pe in ENCODINGS:
+        config = PerformerConfig.paper(pe)  # type: ignore[arg-type]
+    return PerformerLM(dataclasses.replace(config, pe=pe, num_layers=layers, positions=time or "token"))  # type: ignore[arg-type]
+
+
+def step_of(model: PerformerLM) -> Callable[[], float]:
+    """A training step. Times are as in pop piano: three tokens in ten begin a later sixteenth."""
+    generator = torch.Generator().manual_seed(0)
+    moves = torch.rand(BATCH, LENGTH, generator=generator) < 0.3
+    sixteenths = torch.randint(1, 4, (BATCH, LENGTH), generator=generator)
+    return training_step(model, model.config, BATCH, (moves * sixteenths).cumsum(1).double() / 4)
 
 
 def memory(pe: str, layers: int) -> dict[str, float]:
     """One step, in a process of its own: its peak memory is what is asked for."""
-    model = make(pe, layers)
-    return {"loss": training_step(model, model.config, BATCH)()}
+    return {"loss": step_of(make(pe, layers))()}
 
 
-def turns(layers: int, count: int) -> dict[str, float]:
+def turns(names: list[str], layers: int, count: int) -> dict[str, float]:
     """Seconds of a step of each model. Steps alternate in one process, so that a busy neighbour slows all alike."""
-    models = {pe: make(pe, layers) for pe in ENCODINGS}
-    steps = {pe: training_step(model, model.config, BATCH) for pe, model in models.items()}
-    seconds: dict[str, list[float]] = {pe: [] for pe in ENCODINGS}
+    steps = {name: step_of(make(name, layers)) for name in names}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(count + 1):
-        for pe, step in steps.items():
+        for name, step in steps.items():
             start = time.perf_counter()
             step()
             if turn:  # the first is a warm-up
-                seconds[pe].append(time.perf_counter() - start)
-    return {pe: min(times) for pe, times in seconds.items()}
+                seconds[name].append(time.perf_counter() - start)
+    return {name: min(times) for name, times in seconds.items()}
 
 
 def matmul_share(layers: int, batch: int) -> dict[str, float]:
@@ -89,7 +101,7 @@ def benchmark(threads: int) -> list[Row]:
     parser.add_argument("--layers", type=int, default=24)
     layers = parser.parse_args().layers
     shared = {"layers": layers, "threads": threads}
-    seconds = measure(__file__, "turns", count=2, **shared)
+    seconds = measure(__file__, "turns", names=ENCODINGS, count=2, **shared)
     peaks = {pe: measure(__file__, "memory", pe=pe, **shared)["peak_gb"] for pe in ENCODINGS}
     rows = []
     for pe, most_time, most_memory in (("sine", 1.25, 1.2), ("conv", 1.5, 1.3)):
@@ -99,6 +111,14 @@ def benchmark(threads: int) -> list[Row]:
         rows.append(Row(what, slower, "x", f"<= {most_time}", slower <= most_time, note))
         note = f"{peaks[pe]:.1f} GB against {peaks['ape']:.1f} GB"
         rows.append(Row("  peak memory", larger, "x", f"<= {most_memory}", larger <= most_memory, note))
+    for pe in IN_TIME:  # pair by pair: four models of 24 layers do not fit a laptop's memory
+        names = (pe, f"{pe}-time")
+        pair = measure(__file__, "turns", names=names, count=2, **shared)
+        peaks = {name: measure(__file__, "memory", pe=name, **shared)["peak_gb"] for name in names}
+        slower, larger = (values[names[1]] / values[pe] for values in (pair, peaks))
+        note = f"{pair[names[1]]:.1f} s against {pair[pe]:.1f} s; memory {larger:.2f} x"
+        what = f"{pe} by musical time against by token: time"
+        rows.append(Row(what, slower, "x", "<= 1.25", slower <= 1.25, note))
     share = measure(__file__, "matmul_share", batch=1, threads=threads, layers=min(layers, 8))
     note = f"{share['step_gflops']:.0f} of {share['plain_gflops']:.0f} GFLOP/s"
     what = "ape step, batch 1: share of the speed of plain matmuls of its shapes"

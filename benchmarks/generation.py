@@ -1,4 +1,6 @@
-"""Generation as a user meets it: tokens a second by batch, against the memory's speed, the position and the recipe.
+"""Generation by torch: tokens a second by batch, against the memory's speed, the position and the recipe.
+
+engines.py compares torch with onnxruntime.
 
 python benchmarks/generation.py           # the paper's model and the small one, about 10 minutes
 
@@ -21,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.harness import Row, best_time, main, measure
 from benchmarks.streaming import PREFIX, at, recipe, tokens_time
+from musicgen.languages import Remi
 from musicgen.model import PerformerConfig, PerformerLM
-from musicgen.sampling import Composer, Request, Session
-from musicgen.tokens import Remi
+from musicgen.sampling import MusicModel, Request, Session
 
 BATCHES = {4: 2.0, 16: 4.0, 64: 6.0}  # beyond one, and how many times the tokens/s of one are to be reached
 POSITIONS = [100, 1_000, 10_000]
@@ -60,7 +62,7 @@ def command(size: str, batch: int) -> dict[str, float]:
     """Tokens a second of what `musicgen generate` does, but for writing files."""
     language = Remi()
     model = PerformerLM(dataclasses.replace(SIZES[size], vocab_size=len(language.vocabulary))).eval()
-    session = Session(Composer(model, language), Request(tokens=10_000), batch)
+    session = Session(MusicModel(model, language, engine="torch"), Request(tokens=10_000), batch)
     steps = session.run(batch)
     for _ in range(batch * RUN):
         next(steps)

@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.harness import Row, best_time, main, measure
 from benchmarks.plain_groove import encode_plainly
+from musicgen.languages import Groove, quantise_trio
 from musicgen.midi.read import parse_file
 from musicgen.midi.score import Notes, make_notes
-from musicgen.tokens import Groove, quantise_trio
 
 SAMPLE = 8
 REPEATS = 150

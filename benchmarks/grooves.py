@@ -19,16 +19,15 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.harness import Row, best_time, main, measure
-from musicgen.cli.compose import compose
+from musicgen.cli.config import compose
 from musicgen.cli.main import main as musicgen
-from musicgen.cli.typed import build
-from musicgen.data.batches import IGNORED
-from musicgen.data.groove_corpus import GrooveCorpus
-from musicgen.data.groove_prepare import compose_grooves, gather_grooves
-from musicgen.data.groove_windows import GrooveWindows
+from musicgen.data.batches import IGNORED, Batches
+from musicgen.data.corpus import Corpus
+from musicgen.data.prepare import synthetic_corpus
 from musicgen.model import PerformerLM
+from musicgen.options import build
 from musicgen.training.config import TrainConfig
-from musicgen.training.run import performer_config
+from musicgen.training.initial import model_size
 
 LENGTH, BATCH = 512, 10
 
@@ -45,9 +44,9 @@ def command(workers: int) -> dict[str, float]:
     words = ["source=synthetic_grooves", "songs=300", "bars=64"] if source is None else [f"input={source}"]
     with tempfile.TemporaryDirectory() as output:
         start = time.perf_counter()
-        musicgen(["prepare", *words, f"output={output}/corpus", f"workers={workers}"])
+        musicgen(["prepare", *words, f"out={output}/corpus", f"workers={workers}"])
         seconds = time.perf_counter() - start
-        return {"seconds": seconds, "files": len(GrooveCorpus.open(f"{output}/corpus").index)}
+        return {"seconds": seconds, "files": len(Corpus.open(f"{output}/corpus").index)}
 
 
 def loading() -> dict[str, float]:
@@ -55,11 +54,11 @@ def loading() -> dict[str, float]:
     source = real_grooves()
     with tempfile.TemporaryDirectory() as output:
         if source is None:
-            corpus = gather_grooves(compose_grooves(300, 64, 0), 0, None, {})
+            corpus = synthetic_corpus("synthetic_grooves", 300, 64, 0)
         else:
-            musicgen(["prepare", f"input={source}", f"output={output}/corpus"])
-            corpus = GrooveCorpus.open(f"{output}/corpus")
-        windows = GrooveWindows(corpus, length=LENGTH, batch_size=BATCH)
+            musicgen(["prepare", f"input={source}", f"out={output}/corpus"])
+            corpus = Corpus.open(f"{output}/corpus")
+        windows = Batches(corpus, length=LENGTH, batch_size=BATCH, transpose=5)
 
         def draw(steps: range) -> None:
             for step in steps:
@@ -78,9 +77,9 @@ def loading() -> dict[str, float]:
 def training(experiment: str, batch: int) -> dict[str, float]:
     """Examples a second that a step takes (forward, backward, Adam), and nothing beside it."""
     config = build(TrainConfig, compose("train", [f"experiment={experiment}"]))
-    corpus = gather_grooves(compose_grooves(30, 32, 0), 0, None, {})
-    inputs, targets = GrooveWindows(corpus, length=LENGTH, batch_size=batch)[0]
-    model = PerformerLM(performer_config(config, len(corpus.language.vocabulary))).train()
+    corpus = synthetic_corpus("synthetic_grooves", 30, 32, 0)
+    inputs, targets, _ = Batches(corpus, length=LENGTH, batch_size=batch, transpose=5)[0]
+    model = PerformerLM(model_size(config, len(corpus.language.vocabulary), None)).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> None:

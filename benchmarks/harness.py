@@ -1,8 +1,8 @@
-"""What the benchmarks share: measuring in a process of its own, choosing threads, printing tables.
+"""What the benchmarks share: measuring in separate processes, choosing threads, printing tables.
 
-The hard choice: a benchmark reports ratios, never seconds alone. Machines are shared and noisy, so what is compared
-is measured in one run, turn by turn (A, B, A, B, …), each in a fresh process whose peak memory is its own, and the
-best of the turns counts: noise only ever adds time.
+Design note: a benchmark reports ratios, never only seconds. Machines are shared and noisy. So the things that are
+compared alternate in one run (A, B, A, B, …), each in a new process with its own peak memory, and the best turn counts,
+because noise only adds time.
 """
 
 from __future__ import annotations

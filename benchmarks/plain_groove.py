@@ -6,8 +6,8 @@ same.
 
 from __future__ import annotations
 
+from musicgen.languages import Groove
 from musicgen.midi.score import Notes
-from musicgen.tokens import Groove
 
 VOCABULARY = Groove.vocabulary
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import miditoolkit
 import numpy as np
 
+from musicgen.languages import Remi
 from musicgen.midi.chord import Chord
-from musicgen.tokens import Remi
 
 VOCABULARY = Remi().vocabulary
 

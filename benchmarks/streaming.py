@@ -13,12 +13,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.harness import Row, best_time, main, measure
 from musicgen.model import PerformerConfig, PerformerLM, State
+from musicgen.sampling.sampler import times
 
 PREFIX = 2_048
 
@@ -32,7 +34,8 @@ def make(layers: int, pe: str = "sine") -> PerformerLM:
 def at(model: PerformerLM, position: int, batch: int = 1) -> State:
     """A state at a position. What it remembers does not matter to the time of a step; where it is might."""
     tokens = torch.randint(model.config.vocab_size, (batch, 16))
-    _, state = model.prefill(tokens, model.init_state(model.draw(0), batch))
+    beats = times(model, [np.arange(tokens.shape[1]) / 8] * batch)
+    _, state = model.prefill(tokens, model.init_state(model.draw(0), batch), **beats)
     return dataclasses.replace(state, positions=(position,) * batch)
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.harness import Row, main, measure
 from musicgen.cli.main import main as musicgen
-from musicgen.evaluation.style import pool, quarters, similarity, style
+from musicgen.evaluation.style.similarity import pool, quarters, similarity, style
 from musicgen.midi.read import parse_file
 from musicgen.midi.score import Score, Track, make_notes
 from musicgen.midi.write import write_midi

@@ -20,14 +20,15 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.harness import Row, main, measure
-from musicgen.cli.compose import compose
+from musicgen.cli.config import compose
 from musicgen.cli.main import main as musicgen
-from musicgen.cli.typed import build
 from musicgen.data.batches import IGNORED
 from musicgen.model import PerformerLM
+from musicgen.options import build
 from musicgen.training.config import TrainConfig
+from musicgen.training.initial import model_size
 from musicgen.training.loaders import training_windows
-from musicgen.training.run import load_corpus, performer_config
+from musicgen.training.run import load_corpus
 from musicgen.training.table import read_table
 
 STEPS = 30
@@ -44,7 +45,7 @@ def bare(model: str) -> dict[str, float]:
     config, _ = _config(model)
     corpus = load_corpus(config.data, 0)
     batch = training_windows(corpus, config.data, config.batch_size, config.seed)[0]
-    network = PerformerLM(performer_config(config, len(corpus.language.vocabulary))).train()
+    network = PerformerLM(model_size(config, len(corpus.language.vocabulary), None)).train()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
     times = []
     for step in range(STEPS):

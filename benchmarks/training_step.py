@@ -24,16 +24,23 @@ from musicgen.model import PerformerConfig, PerformerLM
 LENGTH = 2048
 
 
-def training_step(model: torch.nn.Module, config: PerformerConfig, batch: int) -> Callable[[], float]:
-    """A function that does a step (forward, backward, Adam) on a random batch and returns the loss."""
+def training_step(
+    model: torch.nn.Module,
+    config: PerformerConfig,
+    batch: int,
+    times: torch.Tensor | None = None,
+    length: int = LENGTH,
+) -> Callable[[], float]:
+    """A function that does a step (forward, backward, Adam) on a random batch, at `times`, and returns the loss."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
-    tokens = torch.randint(config.vocab_size, (batch, LENGTH + 1))
+    tokens = torch.randint(config.vocab_size, (batch, length + 1))
     seeds = itertools.count()
 
     def step() -> float:
         draw = (model.draw(next(seeds)),) if isinstance(model, PerformerLM) else ()
-        logits = model(tokens[:, :-1], *draw)
+        own_times = {} if times is None else {"times": times}
+        logits = model(tokens[:, :-1], *draw, **own_times)
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()

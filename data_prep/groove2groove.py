@@ -1,14 +1,14 @@
 """Grooves: the Groove2Groove data set of the paper, or any folder of accompaniments.
 
-    python data_prep/groove2groove.py input=DIR output=DIR
-    python data_prep/groove2groove.py download=true input=DIR output=DIR
+    python data_prep/groove2groove.py input=DIR out=DIR
+    python data_prep/groove2groove.py download=true input=DIR out=DIR
 
 - Groove2Groove (Zenodo record 3958000): the unpacked archive, or its folder midi/train/fixed. With download=true it is
-  fetched to DIR (236 MB, from where it was cut if it was) and unpacked beside itself.
-- Other folders: FAMILY/STYLE.a.mid and STYLE.b.mid, with an index.tsv or without; or any MIDI files, each folder a
-  family of styles.
+  downloaded to DIR (236 MB; an interrupted download resumes) and unpacked there.
+- Other folders: FAMILY/STYLE.a.mid and STYLE.b.mid, with or without an index.tsv; or any MIDI files, where each folder
+  is a family of styles.
 
-The same as `musicgen prepare source=groove input=DIR output=DIR`, which explains its keys with `--help`.
+This is the same as `musicgen prepare source=groove input=DIR out=DIR`; `musicgen prepare --help` explains the keys.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ DOWNLOAD = "download=true"
 
 
 def run(arguments: list[str]) -> int:
-    """Fetch the data set if asked to, and prepare it."""
+    """Download the data set if download=true, and prepare it."""
     words = [word for word in arguments if word != DOWNLOAD]
     if DOWNLOAD in arguments:
         folder = next((word.removeprefix("input=") for word in words if word.startswith("input=")), None)
         if folder is None:
-            sys.stderr.write("musicgen: download=true wants a folder for the archive: write input=DIR\n")
+            sys.stderr.write("musicgen: download=true needs a folder for the archive: write input=DIR\n")
             return 2
         try:
             fetched = fetch(GROOVE2GROOVE, Path(folder))

@@ -1,12 +1,13 @@
 """Pop piano: the data set of the paper, POP909, or any folder of piano MIDI.
 
-    python data_prep/pop_piano.py input=DIR output=DIR
+    python data_prep/pop_piano.py input=DIR out=DIR
 
 - Pop1K7 (the paper's): the folder `midi_analyzed` of its archive, with src_001 to src_004 in it.
 - POP909 (MIT licence): the folder with 001 to 909 in it.
 - Anything else: every MIDI file below the folder is a song.
 
-The same as `musicgen prepare source=pop_piano input=DIR output=DIR`, which explains its keys with `--help`.
+This is the same as `musicgen prepare source=pop_piano input=DIR out=DIR`; `musicgen prepare --help` explains the
+keys.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The one exception for what a user can put right."""
+"""The exception for mistakes that the user can correct."""
 
 
 class UserError(Exception):
-    """Bad input, in one sentence that names it and says what to do. The command prints it and exits with 2."""
+    """Bad input. The message names it in one sentence and says what to do; the command prints it and exits with 2."""

@@ -1,46 +1,57 @@
-"""Writing a file, or a folder, whole or not at all.
+"""Atomic writing of files and folders: a reader sees the old content or the new, never a part.
 
-The hard choice: the new bytes go to a file beside the old one, which they replace in one step once they are on the
-disk. It takes twice the space for a moment, and the folder must be writable, not the file alone; but whoever reads
-at any moment, and whatever fails, there is the old file or the new one and never a part.
+Design note: the new bytes go to a temporary file in the same folder, which replaces the old file once it is on disk.
+This needs twice the space for a moment, and a writable folder. A folder is replaced only if everything in it is ours.
+This is checked before the work, and again at the moment of the rename: a folder that appears meanwhile stays.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import errno
 import os
 import re
 import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal
 
 from musicgen.errors import UserError
 
+UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.partial")
+"""Names of temporary files, which stay if a process is killed."""
+
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Write a file; one that is there is replaced, and stays as it was if anything fails.
+    """Write a file. An existing file is replaced, and stays as it was if anything fails.
 
     Args:
-        path: Where to. The folder must exist. If it is a link, what it points to is written.
-        data: All that the file is to hold.
+        path: The file. Its folder must exist. If it is a link, the target of the link is written.
+        data: The whole content.
 
     Raises:
-        UserError: It cannot be written. The sentence names the path and says why.
+        UserError: The file cannot be written.
     """
     with atomic_file(path) as file:
         file.write(data)
 
 
+def atomic_writes(files: Mapping[Path, bytes]) -> None:
+    """Write several files. None of them appears before all are on disk; see `atomic_write`."""
+    with contextlib.ExitStack() as stack:
+        for path, data in files.items():
+            file = stack.enter_context(atomic_file(path))
+            file.write(data)
+            file.flush()  # notices a full disk now
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to a part at a time, which takes the place of `path` at the end: see `atomic_write`."""
+    """A file to write in parts. It replaces `path` at the end: see `atomic_write`."""
     check_writable(path)
     target = path.resolve()
-    # A name of its own: as long as can be, the name of the target would leave no room for an ending.
+    # A short random name: the name of the target may already have the maximal length.
     partial = target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with user_errors(path):
@@ -48,14 +59,14 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(partial, target)  # noqa: PTH105 - a function that a test can make fail on every Python
+            os.replace(partial, target)  # noqa: PTH105 - tests replace this function
     finally:
         partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def user_errors(path: Path) -> Iterator[None]:
-    """Make of what the disk refuses a `UserError` that names the path and says why."""
+    """Turn an `OSError` into a `UserError` that names the path and the reason."""
     try:
         yield
     except OSError as error:
@@ -63,10 +74,10 @@ def user_errors(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse what replacing would get around or destroy: a protected file, a folder, a device.
+    """Check that a path can be replaced: not a write-protected file, a folder or a device.
 
     Raises:
-        UserError: It is such a thing, or there is no folder for it.
+        UserError: It cannot be replaced, or its folder does not exist.
     """
     with user_errors(path):
         target = path.resolve()
@@ -78,60 +89,75 @@ def check_writable(path: Path) -> None:
             raise UserError(f"{path}: the file is write-protected; give another name")
 
 
-def hash_file(path: Path) -> str:
-    """The SHA-256 of what a file holds."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+Foreign = Callable[[Path], Iterable[str]]
+"""Returns the names in a folder that a command did not make."""
 
 
 @contextlib.contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `path` in one step at the end, and vanishes on failure.
+def atomic_folder(path: Path, foreign: Foreign | None = None) -> Iterator[Path]:
+    """A temporary folder to write into. It takes its place in one step at the end, and is removed on failure.
 
-    What a process that was killed left behind is removed by the next that writes to the same place.
+    If a process was killed here, the next one that writes to the same path removes what it left.
 
     Args:
-        path: What is there is replaced, so ask first.
+        path: The folder.
+        foreign: With it, an existing folder is replaced if it holds nothing foreign. Without it, none is replaced.
 
     Raises:
-        UserError: It cannot be made. The sentence names the path and says why.
+        UserError: The folder cannot be written, or there is one that may not be replaced.
     """
     target = path.resolve()
     staging = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    with user_errors(path):
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _clear_up_after_the_dead(target)
-            staging.mkdir()
-        except (FileExistsError, NotADirectoryError):
-            raise UserError(f"{path}: cannot be written (what should be a folder above it is a file)") from None
     try:
-        yield staging
         with user_errors(path):
-            _put_in_place(staging, target)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _remove_leftovers(target)
+                staging.mkdir()
+            except (FileExistsError, NotADirectoryError):
+                raise UserError(f"{path}: cannot be written (what should be a folder above it is a file)") from None
+            yield staging
+            _place(staging, target, path, foreign)
+    except UserError as error:
+        raise UserError(str(error).replace(str(staging), str(path))) from None  # the temporary name is ours alone
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _put_in_place(staging: Path, target: Path) -> None:
-    """Rename a folder over another, which is there again if that fails."""
+def _place(staging: Path, target: Path, path: Path, foreign: Foreign | None) -> None:
+    """Rename a folder to its place. What was there and is ours is deleted; if anything fails, it is restored."""
     old = target.with_name(f"{staging.name.removesuffix('.partial')}.old.partial")
-    if target.exists():
-        target.rename(old)
+    if foreign is not None and target.exists():
+        target.rename(old)  # from here on nobody finds it by its name, so what is in it stays as it is checked
     try:
-        staging.rename(target)
+        if foreign is not None and old.exists():
+            _check_again(old, path, foreign)
+        _rename(staging, target, path)
     except BaseException:  # an interrupt too
         if old.exists():
-            old.rename(target)
+            with contextlib.suppress(OSError):  # there is a new folder by now; the old one keeps its other name
+                old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _clear_up_after_the_dead(target: Path) -> None:
-    """Remove what killed processes left beside a folder; put the folder back if one died while replacing it."""
+def _check_again(old: Path, path: Path, foreign: Foreign) -> None:
+    if others := sorted(foreign(old)):
+        raise UserError(f"{path}: holds something else by now ({others[0]}), which stays; choose another folder")
+
+
+def _rename(staging: Path, target: Path, path: Path) -> None:
+    """Rename a folder. The system refuses, in one step, to replace anything but an empty folder."""
+    try:
+        staging.rename(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise UserError(f"{path}: appeared while this command ran, and stays; choose another folder") from None
+        raise
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed processes left next to a folder. Restore the folder if one died while replacing it."""
     ours = re.compile(rf"\.{re.escape(target.name)}\.(\d+)(\.old)?\.partial")
     for path in sorted(target.parent.iterdir()):
         match = ours.fullmatch(path.name)
@@ -144,57 +170,149 @@ def _clear_up_after_the_dead(target: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether a process lives, and is not this one."""
+    """Whether a process exists and is not this one."""
     if process == os.getpid():
         return False
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True
 
 
-def check_makeable(path: Path, key: str) -> None:
-    """See that a folder can be made, before hours are spent on what is to go into it.
+def strangers(folder: Path, is_ours: Callable[[Path], bool]) -> list[str]:
+    """Names in a folder, except of files that are ours and of files that we did not finish. A link is never ours."""
+    return [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.is_symlink() or not path.is_file() or not (UNFINISHED.fullmatch(path.name) or is_ours(path))
+    ]
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path, key: str) -> Iterator[None]:
+    """Makes sure that no other process of ours writes to a folder at the same time.
+
+    The system ends the claim with the process, whatever ends that. Where it cannot lock folders, nothing is checked.
 
     Raises:
-        UserError: It cannot.
+        UserError: Another process writes there.
+    """
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows; a folder that may not be read
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UserError(f"{key}={folder}: another command writes there now; wait, or choose another folder") from None
+    except OSError:  # some network drives
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_makeable(path: Path, key: str) -> None:
+    """Check that a folder can be made, before hours are spent on its content.
+
+    Raises:
+        UserError: It cannot be made.
     """
     above = path.absolute().parent
     while kind_of(above) is None and above != above.parent:
         above = above.parent
+    probe = above / f".{secrets.token_hex(8)}.partial"
     try:
-        tempfile.TemporaryDirectory(dir=above).cleanup()
+        probe.mkdir()
     except OSError as error:
         raise UserError(f"{key}={path}: cannot be made there ({error.strerror}); choose another folder") from None
+    finally:
+        with contextlib.suppress(OSError):
+            probe.rmdir()
+
+
+def check_output(
+    out: Path,
+    what: str,
+    foreign: Foreign,
+    *,
+    key: str = "out",
+    may_replace: bool = False,
+    as_one: bool = False,
+    advice: str = "choose another folder, or add overwrite=true",
+    inputs: Iterable[Path | None] = (),
+) -> list[Path]:
+    """Check that a folder may be written to, before time is spent on its content.
+
+    Args:
+        out: The folder.
+        what: What a command makes there: `an evaluation`.
+        foreign: Returns names in a folder that such a command did not make.
+        key: The option that names the folder.
+        may_replace: Whether what an earlier call made there may be replaced.
+        as_one: Whether the folder is replaced in one step, which needs a writable parent folder.
+        advice: What to do if the folder already holds this.
+        inputs: Files that will be read and must not be replaced.
+
+    Returns:
+        What is in the folder.
+
+    Raises:
+        UserError: It may not be written to.
+    """
+    kind = kind_of(out)
+    if kind in ("file", "other"):
+        raise UserError(f"{key}={out}: exists and is not a folder; choose another name")
+    if kind is None or as_one:
+        check_makeable(out, key)
+    if kind is None:
+        return []
+    try:
+        there = sorted(out.iterdir())
+    except OSError as error:
+        raise UserError(f"{key}={out}: cannot be read ({error.strerror}); choose another folder") from None
+    if there and (others := sorted(foreign(out))):
+        raise UserError(f"{key}={out}: holds other things than {what} ({others[0]}); choose another folder")
+    if there and not may_replace:
+        raise UserError(f"{key}={out}: already holds {what}; {advice}")
+    for file in inputs:
+        if file is not None and there and out.resolve() in file.resolve().parents:
+            raise UserError(f"{file}: is in the folder that would be overwritten; choose another {key}=")
+    return there
 
 
 def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:
-    """What is at a path; None for nothing, and for what may not be looked at."""
+    """What is at a path. None means that there is nothing, or that we may not look."""
     try:
         return "folder" if path.is_dir() else "file" if path.is_file() else "other" if path.exists() else None
-    except OSError:  # a name that is too long, or a folder that may not be opened
+    except OSError:  # the name is too long, or the folder may not be opened
         return None
 
 
 def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[str]:
-    """Names for paths: the last part in which they differ, or more parts where that would not tell two apart.
+    """Short distinct names for paths: the last part in which they differ, or more parts where two would be equal.
 
     Args:
         paths: The paths.
-        key: By which they were given.
-        says_nothing: A part that is no name.
+        key: The key of the command that gave them.
+        says_nothing: A part of a path that is never used as a name.
 
     Raises:
-        UserError: One is given twice.
+        UserError: A path is given twice.
     """
     if len({Path(path).expanduser().resolve() for path in paths}) < len(paths):
-        raise UserError(f"{key}={','.join(paths)}: names one twice")
+        raise UserError(f"{key}={','.join(paths)}: lists the same entry twice")
     parts = [[part for part in Path(path).expanduser().absolute().parts if part != says_nothing] for path in paths]
     while len(parts) > 1 and min(map(len, parts)) > 1 and len({each[-1] for each in parts}) == 1:
-        parts = [each[:-1] for each in parts]  # what all end with is no name either
+        parts = [each[:-1] for each in parts]  # a part that all share does not distinguish them
     number, names = 1, [each[-1] for each in parts]
     while len(set(names)) < len(names) and number < max(map(len, parts)):
         number += 1

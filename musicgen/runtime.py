@@ -1,8 +1,8 @@
-"""How a process that trains or generates uses the machine: its threads and its memory. For commands, not for imports.
+"""Threads and memory of a process that trains or generates. Commands call this; importing the library changes nothing.
 
-The hard choice: glibc gives large blocks back to the system as soon as they are freed, and a training step frees and
-takes gigabytes of them. Every page then has to be faulted in and zeroed again, which in a virtual machine costs more
-than the arithmetic of many layers: with memory kept, a step of the gated sine model takes about a quarter less time.
+Design note: glibc returns large blocks to the system as soon as they are freed, and a training step frees and
+allocates gigabytes. The system then zeroes every page again, which in a virtual machine costs more than the
+arithmetic of many layers. With `keep_memory`, a step of the gated sine model takes about a quarter less time.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pathlib import Path
 
 import torch
 
-from musicgen.guard import Guarded, GuardError
+from musicgen.subprocess_call import SubprocessCall, SubprocessError
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's names for what is set
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # numbers of glibc's options
 
 
 def keep_memory() -> None:
-    """Let the allocator keep what this process frees, up to its own peak. Does nothing where there is no glibc."""
+    """Let the allocator keep the memory that this process frees. Does nothing without glibc."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return
-    mallopt(_TRIM_THRESHOLD, -1)  # never give the top of the heap back
-    mallopt(_MMAP_THRESHOLD, (1 << 31) - 1)  # take everything from the heap
+    mallopt(_TRIM_THRESHOLD, -1)  # never return the top of the heap
+    mallopt(_MMAP_THRESHOLD, (1 << 31) - 1)  # allocate everything on the heap
 
 
 def choose_threads(work: Callable[[], object] | None = None) -> int:
-    """Set torch's thread count to the fastest for some work, by trying each, and return it.
+    """Try each thread count, set torch to the fastest one, and return it.
 
-    More threads are not always faster: two virtual cores may be one real one, and small products only wait.
+    More threads are not always faster: two virtual cores may share a real one, and small products do not profit.
 
     Args:
-        work: What to time; a matrix product of a model's shape by default.
+        work: The work to time. By default, a matrix product of a model's shape.
     """
     if work is None:
         left, right = torch.randn(2048, 512), torch.randn(512, 2048)
@@ -65,11 +65,11 @@ def _best(work: Callable[[], object], repeats: int = 15) -> float:
 
 
 def peak_memory() -> float:
-    """The most memory that this process has had, in GB: of the GPU if it used one."""
+    """The peak memory of this process, in GB. If it used a GPU, the peak memory of the GPU."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated() / 1e9
     status = Path("/proc/self/status")
-    if status.is_file():  # what Linux tells of the resources of a process has the peak of its parent in it
+    if status.is_file():  # on Linux, getrusage includes the peak of the parent
         (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
         return int(kilobytes) * 1024 / 1e9
     try:
@@ -81,14 +81,14 @@ def peak_memory() -> float:
 
 
 def bfloat16_works(device: str) -> bool:
-    """Whether a device really multiplies in bfloat16, by trying it where nothing is lost if it does not.
+    """Whether a device really multiplies in bfloat16.
 
-    A processor may say that it can and die of it.
+    Some processors report support and then crash, so a child process tries it.
     """
-    child = Guarded(_multiply_in_bfloat16, seconds=120)
+    child = SubprocessCall(_multiply_in_bfloat16, seconds=120)
     try:
         return bool(child(device))
-    except (GuardError, RuntimeError):
+    except (SubprocessError, RuntimeError):
         return False
     finally:
         child.close()

@@ -1,74 +1,99 @@
-"""What our pages share: how they look, how text gets into them safely, and that they need nothing from a network."""
+"""HTML pages from templates: each is one file that needs no network and runs only its own code.
+
+Templates, styles and scripts are the files in `musicgen/templates`. A page `NAME` is made of `NAME.html.j2`, `page.css`
+and `NAME.css`, and `NAME.js` where it needs a script. Every value is escaped, and a Content-Security-Policy lets the
+browser run only the style and the script that are part of the page.
+"""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
+import base64
+import functools
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 SIGNATURE = '<meta name="generator" content="musicgen">'
-"""By which a page is known as one of ours."""
+"""Marks a page as one of ours."""
+TEMPLATES = Path(__file__).parent / "templates"
+STUDIO = Path(__file__).parent / "studio" / "page"
+PIECE = STUDIO / "song.js", STUDIO / "roll.js", STUDIO / "player.js", STUDIO / "synth.js", TEMPLATES / "piece.js"
+"""The scripts of a page with pieces: the roll and the player of the studio, and what uses them without a server."""
 
 
-def escape(text: str) -> str:
-    """Text for HTML, in quotes too. What came from a name that is no text becomes a question mark."""
-    return html.escape(text.encode("utf-8", "replace").decode())
+def render_page(name: str, title: str, with_script: bool = False, with_pieces: bool = False, **content: Any) -> str:
+    """A whole page as HTML. The same arguments give the same text.
+
+    Characters that UTF-8 cannot encode, as in a file name that is not text, become question marks.
+
+    Args:
+        name: The template.
+        title: The title of the page.
+        with_script: Whether the page gets its script.
+        with_pieces: Whether `show_piece` gets the piano roll and the player of the studio.
+        content: What the template shows.
+    """
+    style = _read("page.css") + (_read(STUDIO / "roll.css") if with_pieces else "")
+    style += "".join(_read(f"{part}.css") for part in ("piece", name))
+    # Its modules are one script, because a page that is opened from a disk cannot import others.
+    scripts = [re.sub(r"^export ", "", _read(file), flags=re.MULTILINE) for file in PIECE if with_pieces]
+    script = "".join([*scripts, *([_read(f"{name}.js")] if with_script else [])])
+    text = (
+        _environment()
+        .get_template(f"{name}.html.j2")
+        .render(
+            title=title,
+            signature=Markup(SIGNATURE),  # noqa: S704  (our own constant)
+            policy=Markup(_policy(style, script)),  # noqa: S704  (hashes of our own files)
+            style=Markup(style),  # noqa: S704  (our own file)
+            script=Markup(script),  # noqa: S704  (our own file)
+            **content,
+        )
+    )
+    return text.encode("utf-8", "replace").decode()
 
 
-def wrapped(begin: str, items: Sequence[str], end: str) -> list[str]:
-    """A list in its tags; nothing at all if it is empty, where a reader would hear of a list of nothing."""
-    return [begin, *items, end] if items else []
+def link(file: str) -> str:
+    """A relative path for `src` and `href`: a colon does not begin a scheme, and names need not be valid text."""
+    return quote(file, errors="surrogateescape")
 
 
-def document(title: str, style: str, body: Sequence[str], script: str = "") -> str:
-    """A whole page as HTML: one file, with its style and script inside."""
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        SIGNATURE,
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}{style}</style>",
-        "</head>",
-        "<body>",
-        *body,
-        *([f"<script>{script}</script>"] if script else []),
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(parts) + "\n"
+def _policy(style: str, script: str) -> str:
+    """The page's Content-Security-Policy. `file:` is there for pages that are opened from a disk."""
+    sources = {
+        "default-src": "'none'",
+        "img-src": "'self' file: data:",
+        "media-src": "'self' file:",
+        "style-src": _hash(style),
+        "script-src": _hash(script) if script else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {source}" for name, source in sources.items())
 
 
-STYLE = """
-:root {
-  color-scheme: light dark;
-  --paper: #f6f3ec; --card: #fff; --ink: #22252a; --faint: #62615c; --line: #e0dbd0; --link: #005f96;
-}
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #15171b; --card: #1f2227; --ink: #ebe8e1; --faint: #a5a39d; --line: #383c43; --link: #7cc4f2; }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; padding: clamp(1rem, 3vw, 3rem); max-width: 104rem;
-  background: var(--paper); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
-}
-h1, h2 { margin: 0; font-family: "Iowan Old Style", Palatino, "Palatino Linotype", "Book Antiqua", Georgia, serif; }
-h1 { font-size: clamp(1.8rem, 4vw, 2.8rem); line-height: 1.15; }
-h2 { font-size: 1.35rem; line-height: 1.2; }
-a { color: var(--link); }
-a:focus-visible, summary:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
-header p { margin: 0.4rem 0 0; color: var(--faint); }
-header::after {  /* a staff */
-  content: ""; display: block; height: 33px; margin: 1.2rem 0 1.6rem;
-  background: repeating-linear-gradient(var(--line) 0 1px, transparent 1px 8px);
-}
-figure { margin: 0; }
-footer { margin-top: 2rem; color: var(--faint); font-size: 0.9rem; }
-footer p { max-width: 80ch; }
-summary { cursor: pointer; }
-table { margin-top: 0.6rem; border-collapse: collapse; color: var(--ink); }
-th, td { padding: 0.3rem 1.2rem 0.3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { color: var(--faint); font-weight: normal; }
-"""
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _read(name: str | Path) -> str:
+    return (TEMPLATES / name).read_text("utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["link"] = link
+    return environment

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_folder, atomic_write, check_makeable, tell_apart
+from musicgen.files import atomic_folder, atomic_write, check_makeable, only_writer, tell_apart
 
 
 @pytest.fixture
@@ -131,6 +132,11 @@ def test_a_file_has_the_permissions_that_others_have(tmp_path: Path) -> None:
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def nothing_foreign(folder: Path) -> list[str]:
+    """The folders in these tests hold nothing but `old` and `new`, which are ours."""
+    return [path.name for path in folder.iterdir() if path.name not in ("old", "new")]
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     return {item.relative_to(folder).as_posix(): item.read_bytes() for item in folder.rglob("*") if item.is_file()}
 
@@ -146,7 +152,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def test_a_folder_appears_whole_at_the_end_in_the_place_of_the_old(target: Path) -> None:
-    with atomic_folder(target) as staging:
+    with atomic_folder(target, nothing_foreign) as staging:
         (staging / "new").write_bytes(b"new")
         (staging / "deep").mkdir()
         (staging / "deep" / "er").write_bytes(b"too")
@@ -168,7 +174,8 @@ def test_a_folder_in_folders_that_are_not_there_is_made(tmp_path: Path) -> None:
 def test_a_failure_while_a_folder_is_written_passes_and_leaves_the_old_one_and_nothing_else(
     error: BaseException, target: Path
 ) -> None:
-    with pytest.raises(type(error)), atomic_folder(target) as staging:
+    expected = UserError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected), atomic_folder(target, nothing_foreign) as staging:
         write_and_fail(staging, error)
     assert tree(target.parent) == {"corpus/old": b"old", "other/file": b"kept"}
     assert sorted(item.name for item in target.parent.iterdir()) == ["corpus", "other"]
@@ -194,7 +201,7 @@ def test_a_failure_to_put_a_folder_in_its_place_leaves_the_old_one_and_nothing_e
 
     monkeypatch.setattr(Path, "rename", failing)
     expected = UserError if isinstance(error, OSError) else KeyboardInterrupt
-    with pytest.raises(expected) as caught, atomic_folder(target) as staging:
+    with pytest.raises(expected) as caught, atomic_folder(target, nothing_foreign) as staging:
         (staging / "new").write_bytes(b"new")
     if expected is UserError:
         assert str(caught.value) == f"{target}: cannot be written (Device or resource busy)"
@@ -210,7 +217,7 @@ def test_what_a_dead_process_left_is_removed_and_what_others_write_is_not(target
         (target.parent / name / "part").write_bytes(b"part")
     for name in (f".other.{dead.pid}.partial", ".corpus.partial", "corpus.2.partial", ".corpusx.3.partial"):
         (target.parent / name).mkdir()
-    with atomic_folder(target) as staging:
+    with atomic_folder(target, nothing_foreign) as staging:
         (staging / "new").write_bytes(b"new")
     assert sorted(item.name for item in target.parent.iterdir()) == [
         ".corpus.1.partial",  # the first process of all is always there
@@ -221,6 +228,62 @@ def test_what_a_dead_process_left_is_removed_and_what_others_write_is_not(target
         "corpus.2.partial",
         "other",
     ]
+
+
+@pytest.mark.parametrize("foreign", [None, nothing_foreign], ids=["new", "overwritten"])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_what_appears_while_a_folder_is_written_stays(
+    kind: str, foreign: Callable[[Path], list[str]] | None, tmp_path: Path
+) -> None:
+    target = tmp_path / "corpus"
+    with pytest.raises(UserError, match=f"^{target}: (appeared while|holds something else|cannot be written)"):
+        write_while(target, kind, foreign)
+    assert tree(tmp_path) == ({"corpus": b"mine"} if kind == "file" else {"corpus/thesis": b"mine"})
+    assert [item.name for item in tmp_path.iterdir()] == ["corpus"]
+
+
+def write_while(target: Path, kind: str, foreign: Callable[[Path], list[str]] | None) -> None:
+    with atomic_folder(target, foreign) as staging:
+        (staging / "new").write_bytes(b"new")
+        if kind == "folder":
+            target.mkdir()
+        (target / "thesis" if kind == "folder" else target).write_bytes(b"mine")
+
+
+def test_what_is_added_to_a_folder_while_its_successor_is_written_stays(target: Path) -> None:
+    with pytest.raises(UserError, match="holds something else by now \\(thesis\\), which stays"):
+        write_while_added(target)
+    assert tree(target.parent) == {"corpus/old": b"old", "corpus/thesis": b"mine", "other/file": b"kept"}
+
+
+def write_while_added(target: Path) -> None:
+    with atomic_folder(target, nothing_foreign) as staging:
+        (staging / "new").write_bytes(b"new")
+        (target / "thesis").write_bytes(b"mine")
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    with atomic_folder(tmp_path / "corpus") as staging:
+        (staging / "new").write_bytes(b"new")
+    assert tree(tmp_path) == {"corpus/new": b"new"}
+
+
+def test_messages_have_no_temporary_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", fail_with(OSError(28, "No space left on device")))
+    path = tmp_path / "corpus"
+    with pytest.raises(UserError) as caught, atomic_folder(path) as staging:
+        atomic_write(staging / "new", b"new")
+    assert str(caught.value) == f"{path / 'new'}: cannot be written (No space left on device)"
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_commands_do_not_write_to_one_folder_at_a_time(tmp_path: Path) -> None:
+    sentence = f"^out={tmp_path}: another command writes there now"
+    with only_writer(tmp_path, "out"), pytest.raises(UserError, match=sentence), only_writer(tmp_path, "out"):
+        pytest.fail("there are two")
+    with only_writer(tmp_path, "out"):
+        pass
 
 
 @pytest.mark.parametrize("name", ["[a-z]*", "a.1234", "ü b", "*"])
@@ -245,7 +308,7 @@ def test_a_folder_where_none_can_be_made_is_a_user_error(tmp_path: Path) -> None
 def test_a_link_to_a_folder_stays_a_link(target: Path) -> None:
     link = target.with_name("link")
     link.symlink_to(target)
-    with atomic_folder(link) as staging:
+    with atomic_folder(link, nothing_foreign) as staging:
         (staging / "new").write_bytes(b"new")
     assert link.is_symlink()
     assert tree(target) == {"new": b"new"}
@@ -276,5 +339,5 @@ def test_paths_are_called_by_what_tells_them_apart(paths: list[str], names: list
 
 
 def test_a_path_is_not_told_apart_from_itself() -> None:
-    with pytest.raises(UserError, match="names one twice"):
+    with pytest.raises(UserError, match="lists the same entry twice"):
         tell_apart(["runs/ape", "runs/../runs/ape"], "model")

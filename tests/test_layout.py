@@ -9,35 +9,60 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "musicgen"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
-    "__init__": {"sampling"},
+    "__init__": {"model", "sampling"},
     "errors": set[str](),
-    "files": {"errors"},
-    "guard": {"errors"},
-    "runtime": {"guard"},
+    "inputs": {"errors"},
+    "files": {"errors", "inputs"},
+    "subprocess_call": {"errors"},
+    "runtime": {"subprocess_call"},
+    "options": {"errors"},
+    "request": {"options"},
     "web": set[str](),
     "spe": set[str](),
     "attention": {"spe"},
-    "model": {"spe", "attention", "errors", "files"},
-    "midi": {"errors", "files", "guard"},
-    "tokens": {"midi", "errors", "files"},
+    "model": {"spe", "attention", "errors", "files", "inputs", "options"},
+    "midi": {"errors", "files", "inputs", "subprocess_call"},
+    "languages": {"options", "request", "midi", "errors", "files", "inputs", "subprocess_call"},
     "evaluation": {
+        "options",
         "sampling",
         "spe",
         "attention",
         "model",
         "midi",
-        "tokens",
+        "languages",
         "data",
         "errors",
         "files",
-        "guard",
+        "inputs",
+        "subprocess_call",
         "runtime",
         "web",
     },
-    "data": {"midi", "tokens", "errors", "files", "guard"},
-    "sampling": {"spe", "model", "midi", "tokens", "data", "errors", "files", "guard", "web"},
-    "training": {"sampling", "spe", "model", "tokens", "data", "errors", "files", "runtime"},
+    "data": {"midi", "languages", "errors", "files", "inputs", "request", "subprocess_call"},
+    "sampling": {
+        "options",
+        "request",
+        "spe",
+        "model",
+        "midi",
+        "languages",
+        "data",
+        "errors",
+        "files",
+        "inputs",
+        "subprocess_call",
+        "web",
+    },
+    "training": {"options", "sampling", "spe", "model", "languages", "data", "errors", "files", "inputs", "runtime"},
+    "arena": {"training", "options", "attention", "model", "spe", "errors", "files", "inputs"},
+    "studio": {"options", "request", "sampling", "model", "midi", "languages", "errors", "files", "inputs", "__init__"},
     "cli": {
+        "arena",
+        "options",
+        "studio",
+        "request",
+        "demo",
         "evaluation",
         "sampling",
         "training",
@@ -45,14 +70,16 @@ MAY_IMPORT = {
         "attention",
         "model",
         "midi",
-        "tokens",
+        "languages",
         "data",
         "errors",
         "files",
+        "inputs",
         "runtime",
         "web",
         "__init__",
     },
+    "demo": {"model", "spe", "files"},
     "__main__": {"cli"},
 }
 """Each folder or module at the top of the package, and what it may import beside itself."""
@@ -92,3 +119,28 @@ class TestModule:
 
     def test_a_module_is_at_most_400_lines(self, path: Path) -> None:
         assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The modules of ours that a module needs to be imported: those at its top, whatever its type hints name."""
+    known = {str(module.relative_to(PACKAGE.parent).with_suffix("")).replace("/", ".") for module in MODULES}
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("musicgen"):
+            yield from (name for name in (f"{node.module}.{alias.name}" for alias in node.names) if name in known)
+            yield str(node.module) if str(node.module) in known else f"{node.module}.__init__"
+
+
+def test_no_module_needs_itself() -> None:
+    needs = {
+        str(path.relative_to(PACKAGE.parent).with_suffix("")).replace("/", "."): set(imported_modules(path))
+        for path in MODULES
+    }
+    while free := [name for name, others in needs.items() if not others & needs.keys()]:
+        for name in free:
+            del needs[name]
+    assert not needs, "these modules need one another"
+
+
+def test_files_of_tests_have_different_names() -> None:
+    names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names)), "pytest imports each by its name"

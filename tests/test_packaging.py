@@ -37,10 +37,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def test_the_wheel_holds_the_package_its_types_its_configs_and_no_more(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_its_types_its_configs_its_templates_and_no_more(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     configs = {f"musicgen/{file.relative_to(ROOT)}" for file in (ROOT / "conf").rglob("*.yaml")}
     assert configs <= set(names)
+    templates = {str(file.relative_to(ROOT)) for file in (ROOT / "musicgen" / "templates").iterdir()}
+    assert {Path(name).suffix for name in templates} == {".j2", ".css", ".js"}
+    assert templates <= set(names)
+    assert {str(file.relative_to(ROOT)) for file in (ROOT / "musicgen" / "studio" / "page").iterdir()} <= set(names)
     assert "musicgen/py.typed" in names
     assert {name.split("/")[0].removesuffix(".dist-info").partition("-")[0] for name in names} == {"musicgen"}
 
@@ -54,7 +58,7 @@ def test_an_installed_command_answers_without_dependencies_and_then_uses_its_own
     # install of this checkout, which is such a file, stays out of sight.
     (site_packages,) = (installed.parent / "lib").glob("python*/site-packages")
     (site_packages / "lent.pth").write_text(sysconfig.get_path("purelib"))
-    probe = "import musicgen; from musicgen.cli.compose import config_folder; print(musicgen.__file__, config_folder())"
+    probe = "import musicgen; from musicgen.cli.config import config_folder; print(musicgen.__file__, config_folder())"
     for place in run(installed / "python", "-c", probe, cwd=tmp_path).split():
         assert Path(place).is_relative_to(site_packages / "musicgen")
     assert "num_layers: 24" in run(installed / "musicgen", "describe", "--cfg", "model=paper_24l", cwd=tmp_path)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import os
 import re
@@ -12,15 +13,15 @@ from typing import Any
 
 import pytest
 import torch
+from arena_files import write_cifar, write_citations, write_reviews
 
 from musicgen.cli.main import main
-from musicgen.data.synthetic import compose
-from musicgen.data.synthetic_grooves import compose_groove, style_name
+from musicgen.languages import Groove, Remi
+from musicgen.languages.groove.synthetic import compose_groove, style_name
+from musicgen.languages.registry import tokenizer_json
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.tokens import Remi
-from musicgen.tokens.groove import Groove
-from musicgen.tokens.tokenizer import tokenizer_json
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,11 +43,31 @@ LINKS = sorted(
 )
 
 
+SHORT = ["validation.sample_bars=1", "trainer.threads=1"]
+"""A second thread would wait for the cores that other tests have, and a model that knows nothing writes long bars."""
 TINY = [
     "debug=quick", "model.num_layers=1", "model.num_heads=2", "model.d_model=32", "model.d_ff=64", "batch_size=2",
-    "data.length=64", "validation.sample_bars=1", "trainer.threads=1",
+    "data.length=64", *SHORT,
 ]  # fmt: skip
 """What makes hours of training seconds."""
+
+FEW = ["train=40", "valid=8", "test=8"]
+ARENA = [
+    *(f"task.{word}" for word in FEW), "model.num_layers=1", "model.num_heads=2", "model.d_model=16", "model.d_ff=16",
+    "model.num_features=8", "batch_size=2", "trainer.max_steps=2", "trainer.threads=1", "validation.every=1",
+]  # fmt: skip
+
+
+def shortened(words: list[str]) -> list[str]:
+    """A command that takes seconds."""
+    if words[1] == "train":
+        return [*words, *(TINY if any(word.startswith("experiment=") for word in words) else SHORT)]
+    if words[1:3] == ["arena", "train"]:
+        reads_files = any(word.startswith(("task=image", "task=text", "task=retrieval")) for word in words)
+        return [*words, *(ARENA[len(FEW) :] if reads_files else ARENA)]
+    if words[1:3] == ["arena", "prepare"] and any(word.startswith("task=listops") for word in words):
+        return [*words, *FEW]
+    return words
 
 
 def run(*command: str, cwd: Path) -> None:
@@ -67,6 +88,9 @@ def desk(tmp_path: Path) -> Path:
         path = tmp_path / "grooves" / f"{style_name(style)}.a.mid"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_midi(compose_groove(style, style, 8), path)
+    write_reviews(tmp_path / "aclImdb", 20)
+    write_citations(tmp_path / "aan", 40)
+    write_cifar(tmp_path / "cifar", "binary", 5)
     torch.manual_seed(0)
     config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
     for name, language in (("mine", Remi()), ("groove", Groove())):
@@ -95,16 +119,22 @@ def test_commands_run_one_after_the_other(
     for line in block.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["musicgen"]:  # in this process, which has imported all that a new one would have to
-            is_long = words[1] == "train" and any(word.startswith("experiment=") for word in words)
-            words += TINY if is_long else []
+            words = shortened(words)
             if "-m" in words:  # Hydra sets up logging for a whole process
-                run(sys.executable, "-m", *words, cwd=desk)
+                run(sys.executable, "-m", *map(shorter, words), cwd=desk)
             else:
                 assert main(words[1:]) == 0, capsys.readouterr().err
         elif words[:1] == ["python"]:
             run(sys.executable, str(ROOT / words[1]), *words[2:], cwd=desk)
         else:
             assert words[:1] in ([], ["make"]), f"not run by a test: {line}"
+
+
+def shorter(word: str) -> str:
+    """The first and the last value of a sweep: two jobs show that it works as well as eighteen."""
+    key, equals, values = word.partition("=")
+    several = values.split(",")
+    return f"{key}={several[0]},{several[-1]}" if equals and len(several) > 2 else word
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -115,6 +145,23 @@ def test_make_targets_exist(target: str) -> None:
 @pytest.mark.parametrize(("page", "link"), LINKS)
 def test_links_lead_somewhere(page: Path, link: str) -> None:
     assert (page.parent / link).exists()
+
+
+NAMES = sorted({name for page in PAGES for name in re.findall(r"`(musicgen(?:\.\w+)+)`", page.read_text("utf-8"))})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_in_the_pages_exist(name: str) -> None:
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part)
+        return
+    pytest.fail(f"nothing is called {name}")
 
 
 def tool(name: str) -> Any:
@@ -133,11 +180,25 @@ def test_the_page_on_tokens_shows_the_grammar_as_it_is() -> None:
     assert module.page(text) == text, "run python tools/document_tokens.py"
 
 
+def test_the_table_of_imports_is_the_one_that_is_checked() -> None:
+    module = tool("document_layout")
+    text = module.PAGE.read_text("utf-8")
+    assert "| `musicgen/spe` |" in text
+    assert module.page(text) == text, "run python tools/document_layout.py"
+
+
 def test_tables_of_results_are_what_was_measured() -> None:
     module = tool("document_results")
     for path in module.PAGES:
         text = path.read_text("utf-8")
         assert module.page(text) == text, f"{path}: run python tools/document_results.py"
+
+
+def test_the_page_on_commands_has_every_option_as_it_is() -> None:
+    module = tool("document_options")
+    text = module.PAGE.read_text("utf-8")
+    assert module.page(text) == text, "run python tools/document_options.py"
+    assert {command for _, command, _ in module.TABLE.findall(text)} == set(module.configs())
 
 
 def test_a_measured_table_has_its_deviations_and_a_line_for_nothing(

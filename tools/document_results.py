@@ -6,7 +6,7 @@ A comment says which table of `docs/results`, and which of its columns:
 
     <!-- table pop909/summary.csv: model, trained, extrapolated -->
 
-The hard choice: a page holds no number that somebody typed. What `musicgen evaluate` wrote as CSV is kept beside it.
+No number in these tables is typed by hand: the CSV files are what `musicgen evaluate` wrote.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from musicgen.tokens import Language
-from musicgen.tokens.tokenizer import LANGUAGES
+from musicgen.languages import Language
+from musicgen.languages.registry import LANGUAGES
 
 PAGE = Path(__file__).parents[1] / "docs" / "tokens.md"
-BLOCK = re.compile(r"(<!-- (\w+) (vocabulary|diagram|rules) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- ([\w-]+) (vocabulary|diagram|rules) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def vocabulary(language: Language) -> str:
@@ -34,7 +34,7 @@ def rules(language: Language) -> str:
     """The grammar as a table: a line for each state."""
     lines = ["| after | may follow |", "|---|---|"]
     for state, choices in language.grammar.table.items():
-        follow = [f"{family} ({rule.condition})" if rule.condition else family for family, rule in choices.items()]
+        follow = [f"{family} ({condition})" if condition else family for family, condition in choices.items()]
         lines.append(f"| {state} | {'; '.join(follow) or 'nothing'} |")
     return "\n".join(lines)
 
@@ -44,7 +44,7 @@ BLOCKS = {"vocabulary": vocabulary, "diagram": diagram, "rules": rules}
 
 def page(text: str) -> str:
     """The page with the blocks as they are now."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[3]](LANGUAGES[match[2]]())}\n\n{match[4]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match[3]](LANGUAGES[match[2]])}\n\n{match[4]}", text)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ class Decay(nn.Module):
 
     def __init__(self, num_heads: int, exponents: tuple[float, float] = (5.0, 12.0), learnable: bool = False) -> None:
         super().__init__()
-        spaced = torch.linspace(*exponents, num_heads, dtype=torch.float64)
-        rate = (-torch.log1p(-(2.0**-spaced))).log().float()
+        spaced = torch.linspace(*exponents, num_heads, dtype=torch.float64, device="cpu")
+        rate = torch.empty(num_heads).copy_((-torch.log1p(-(2.0**-spaced))).log())
         if learnable:
             self.rate = nn.Parameter(rate)
         else:

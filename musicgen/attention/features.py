@@ -4,7 +4,7 @@ Exponential features span hundreds of nats, so a map never returns φ itself. It
 for keys, the logarithm of the factor that was taken out of each token: φ(k_n) = features_n · exp(scale_n).
 Queries need no such factor: it cancels in the normalised output.
 
-The hard choice: the factor is each token's own maximum, known from that token alone. A maximum over the
+Design note: the factor of a token is its own maximum. A maximum over the
 sequence (as in other Performers) lets the future decide what underflows in the past, and an ε added to features
 makes past outputs depend on it outright.
 """
@@ -44,7 +44,7 @@ class FeatureMap(abc.ABC):
         Returns:
             Features of queries and of keys, `(batch, heads, F)`, and the log factors of the keys, `(batch, heads)`.
         """
-        queries, keys = self.queries(encoded).unbind(1)  # where nothing is taken out, keys are as queries
+        queries, keys = self.queries(encoded).unbind(1)  # without a factor, keys are treated like queries
         return queries, keys, keys.new_zeros(keys.shape[:-1])
 
 
@@ -53,11 +53,14 @@ class Favor(FeatureMap):
 
     Args:
         projection: ω, `(E, F/2)`; see `favor_projection`.
+
+    Attributes:
+        both_sides: ω and −ω, `(E, F)`, with the 1/√E of the logits.
     """
 
     def __init__(self, projection: Tensor) -> None:
         self._projection = projection * projection.shape[0] ** -0.25  # the 1/√E of the logits, half on each side
-        self._both_sides = torch.cat([self._projection, -self._projection], -1)
+        self.both_sides = torch.cat([self._projection, -self._projection], -1)
 
     def queries(self, queries: Tensor) -> Tensor:
         """exp(±ωᵀq) over its largest; ‖q‖² would cancel and is left out."""
@@ -74,10 +77,10 @@ class Favor(FeatureMap):
         return features, (largest - energy.detach()).squeeze(-1)
 
     def pairs(self, encoded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`queries` and `keys`, by a product for each row: one over all rows would round by how many there are."""
+        """`queries` and `keys`, with one product for each row, whose rounding does not depend on the other rows."""
         batch, _, heads, features = encoded.shape
         rows = encoded.view(batch, 2 * heads, features)
-        projected = torch.stack([torch.mm(row, self._both_sides) for row in rows])
+        projected = torch.stack([torch.mm(row, self.both_sides) for row in rows])
         largest = projected.amax(-1, keepdim=True)
         query_features, key_features = projected.sub_(largest).exp_().view(batch, 2, heads, -1).unbind(1)
         keys = encoded[:, 1]
@@ -98,7 +101,7 @@ def _two_sided(projected: Tensor, shift: Tensor) -> Tensor:
 
 
 class _TwoSided(torch.autograd.Function):
-    """Written in place, side by side, and kept once: this is the largest tensor of a layer but one."""
+    """Written in place, side by side, and kept once: this is the second-largest tensor of a layer."""
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, shift: Tensor) -> Tensor:
@@ -122,11 +125,9 @@ class Relu(FeatureMap):
     """max(0, x): the Linear Transformer with ReLU."""
 
     def queries(self, queries: Tensor) -> Tensor:
-        """max(0, q)."""
         return queries.relu()
 
     def keys(self, keys: Tensor) -> tuple[Tensor, None]:
-        """max(0, k), nothing taken out."""
         return keys.relu(), None
 
 
@@ -134,18 +135,16 @@ class Elu(FeatureMap):
     """elu(x) + 1: the Linear Transformer as first published."""
 
     def queries(self, queries: Tensor) -> Tensor:
-        """elu(q) + 1."""
         return _elu_and_one(queries)
 
     def keys(self, keys: Tensor) -> tuple[Tensor, None]:
-        """elu(k) + 1, nothing taken out."""
         return _elu_and_one(keys), None
 
 
 def _elu_and_one(tensor: Tensor) -> Tensor:
     """elu(x) + 1 = exp(min(0, x)) + max(0, x).
 
-    Torch's own loses the digits of small features, and rounds by where in memory a number stands.
+    Torch's own function loses digits of small features, and its rounding depends on the place in memory.
     """
     return tensor.clamp_max(0).exp() + tensor.relu()
 
@@ -175,9 +174,9 @@ def feature_map(
     Args:
         name: `favor`, `relu` or `elu`.
         draw: The noise.
-        layer: Each layer has random features of its own.
+        layer: Each layer has its own random features.
         in_features: E, the dimension of queries and keys: R with SPE, D without.
-        num_features: F; matters to `favor` alone.
+        num_features: F; only `favor` uses it.
         like: A tensor of the dtype and on the device to work in.
     """
     if name == "favor":

@@ -36,16 +36,23 @@ class AttentionState:
         return cls(like.new_zeros(batch, heads, features, values + 1), like.new_full((batch, heads), NOTHING))
 
 
+def passed_steps(length: int, elapsed: Tensor | None, like: Tensor) -> Tensor:
+    """t since the state, at each token: `(length,)` or, where rows differ, `(batch, 1, length)`, in float64."""
+    if elapsed is None:
+        return torch.arange(1, length + 1, device=like.device, dtype=torch.float64)
+    return elapsed.to(like.device, torch.float64).cumsum(-1).unsqueeze(1)
+
+
 def with_ones(values: Tensor) -> Tensor:
     """`(..., V)` to `(..., V+1)`: values with the normaliser's column of ones."""
     return torch.cat([values, values.new_ones(*values.shape[:-1], 1)], -1)
 
 
 def normalise(sums: Tensor) -> Tensor:
-    """`(..., V+1)` sums to `(..., V)` outputs. Where no key matches at all (ReLU features), the output is 0."""
+    """`(..., V+1)` sums to `(..., V)` outputs. Where no key matches (ReLU features), the output is 0."""
     if sums.requires_grad:
         return sums[..., :-1] * inverse_weight(sums)
-    # The same in fewer operations: sums without weight are 0. Only the gradient there would not be.
+    # Fewer operations, the same result: sums without weight are 0. Only their gradient would differ.
     return sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(sums.dtype).tiny)
 
 

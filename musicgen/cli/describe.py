@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from musicgen.cli.compose import configure, performer_config
+from musicgen.options import option
 
 if TYPE_CHECKING:
     from musicgen.model import PerformerConfig
@@ -15,12 +16,29 @@ usage: musicgen describe [group=option ...] [key=value ...]
 Prints how many parameters a model has and where, the size of its weights, and the size of what it remembers
 of a piece while it streams.
 
+{keys}
+
+{groups}
+
+`musicgen describe --cfg` prints every key and its value.
+
 example: musicgen describe model=paper_24l pe=sine model.num_layers=12 vocab_size=333
 """
 
 
+@dataclass(frozen=True)
+class DescribeConfig:
+    """A model. `model` and `pe` hold the keys of `PerformerConfig`, which checks them."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    pe: dict[str, Any] = field(default_factory=dict)
+    vocab_size: int = option(333, least=1, help="number of token ids; the paper's pop-piano vocabulary has 333")
+
+
 def run(arguments: list[str]) -> int:
     """Print the table."""
+    from musicgen.cli.config import configure, performer_config
+
     composed = configure("describe", ABOUT, arguments)
     if composed is not None:
         config = performer_config(composed)
@@ -43,28 +61,20 @@ def table(config: PerformerConfig) -> str:
     left, right = (max(len(row[column]) for row in rows) for column in (0, 1))
     lines = [f"{name:{left}}  {value:>{right}}  {note}".rstrip() for name, value, note in rows]
     words = [f"positions: {describe_encoding(config)}", f"decay: {describe_decay(config)}"]
+    if layer := describe_layer(config):
+        words.append(f"layer: {layer}")
     return "\n".join([*lines, "", *words])
 
 
 def describe_encoding(config: PerformerConfig) -> str:
     """The positional encoding in words."""
-    if not config.is_stochastic:
-        return {
-            "none": "not encoded",
-            "ape": "sinusoids added to the tokens",
-            "rope": "queries and keys rotated by angles proportional to position",
-        }[config.pe]
-    kernel = {
-        "sine": f"kernels of {config.num_sines} sines",
-        "conv": f"kernels that reach {config.kernel_size} tokens",
-    }[config.pe]
-    return ", ".join(
-        [
-            f"SPE, {kernel}",
-            f"{config.num_realizations} realisations of {config.noise} noise",
-            "a gate in each layer" if config.gated else "no gates",
-            "one code for all layers" if config.shared else "one code for each layer",
-        ]
+    from musicgen.model.positions import encoding_class
+
+    words = encoding_class(config.pe).describe(config)
+    return (
+        words
+        if config.positions == "token"
+        else f"{words}; in musical time, {config.time_resolution} positions per beat"
     )
 
 
@@ -73,4 +83,17 @@ def describe_decay(config: PerformerConfig) -> str:
     if config.decay == "none":
         return "none"
     first, last = (1 - 2**-exponent for exponent in config.decay_exponents)
-    return f"{config.decay}, from {first:.5g} a token in the first head to {last:.5g} in the last"
+    step = "a token" if config.decay_positions == "token" else f"in 1/{config.time_resolution} of a beat"
+    return f"{config.decay}, from {first:.5g} {step} in the first head to {last:.5g} in the last"
+
+
+def describe_layer(config: PerformerConfig) -> str:
+    """Where a layer differs from the paper's, in words; empty if it does not."""
+    words = [
+        (config.short_conv, f"a convolution of {config.short_conv} tokens on queries, keys and values"),
+        (config.norm == "pre", "normalised before attention and feed-forward"),
+        (config.gated_ff, "a gated feed-forward"),
+        (config.head_norm, "normalised heads"),
+        (config.output_gate, "a gate on the output of attention"),
+    ]
+    return ", ".join(text for chosen, text in words if chosen)

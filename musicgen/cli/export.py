@@ -1,70 +1,68 @@
-"""`musicgen export`: a bundle from a checkpoint.
-
-The hard choice: it takes a checkpoint or the folder of a run, of which it takes the best: what people have at hand.
-"""
+"""`musicgen export`: makes a model bundle from a checkpoint, or from the best checkpoint of a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from musicgen.cli.compose import configure
-from musicgen.cli.typed import build
+from musicgen.cli.command import Command
 from musicgen.errors import UserError
+from musicgen.options import option, options
+from musicgen.request import Choosing
 
 ABOUT = """\
 usage: musicgen export checkpoint=FILE|RUN out=DIR [key=value ...]
 
 Makes a model bundle (model.safetensors, config.json, tokenizer.json, MODEL_CARD.md) from a checkpoint of
-`musicgen train`, or from the best checkpoint of a run. With half=true its matrices have 16 bits a number, and the
-bundle half the size; the model still computes in 32. With temperature=1.0 top_p=0.95 the bundle says how it is best
-sampled, which `musicgen generate` then does unless it is told something else.
+`musicgen train`, or from the best checkpoint of a run. The last options say how the model is best sampled:
+`musicgen generate` uses them by default.
+
+{keys}
 
 example: musicgen export checkpoint=runs/smoke out=models/smoke
 """
 
 
 @dataclass(frozen=True)
-class ExportConfig:
-    """What `conf/export.yaml` holds, key by key."""
+class _First:
+    """What help shows first."""
 
-    checkpoint: Path | None
-    out: Path | None
-    half: bool
-    temperature: float | None
-    top_p: float | None
+    checkpoint: Path | None = option(
+        needed=True, like="PATH", help="a checkpoint, or the folder of a run, to take its best checkpoint"
+    )
+    out: Path | None = option(needed=True, like="PATH", help="folder that becomes the bundle")
+    half: bool = option(
+        False, help="true stores matrices in 16 bits a number, which halves the bundle; the model still computes in 32"
+    )
+    onnx: bool = option(
+        False, help="true adds step.onnx and step.json: a step of the model as a graph, to be run without Python"
+    )
 
 
-def run(arguments: list[str]) -> int:
-    """Export."""
-    composed = configure("export", ABOUT, arguments, ("checkpoint", "out"))
-    if composed is None:
-        return 0
-    config = build(ExportConfig, composed)
-    if config.checkpoint is None or config.out is None:
-        missing = "checkpoint" if config.checkpoint is None else "out"
-        raise UserError(f"{missing} is missing: write {missing}=PATH (see `musicgen export --help`)")
+@dataclass(frozen=True)
+class ExportConfig(Choosing, _First):
+    """The options of `musicgen export`."""
+
+
+def export(config: ExportConfig) -> None:
+    """Make the bundle.
+
+    Raises:
+        UserError: There is no such checkpoint, or the folder cannot be used.
+    """
     from musicgen.training.checkpoints import BEST, LAST
     from musicgen.training.export import export_checkpoint
     from musicgen.training.folder import CHECKPOINTS
 
-    path = config.checkpoint
+    path, out = config.checkpoint or Path(), config.out or Path()
     if path.is_dir():
         found = [path / CHECKPOINTS / name for name in (BEST, LAST) if (path / CHECKPOINTS / name).is_file()]
         if not found:
-            raise UserError(f"checkpoint={path}: a folder without {CHECKPOINTS}/{BEST}, so not that of a run")
+            raise UserError(f"checkpoint={path}: not the folder of a run (it has no {CHECKPOINTS}/{BEST})")
         path = found[0]
-    model = export_checkpoint(path, config.out, config.half, _sampling(config))
-    print(f"{path}: {model.num_parameters():,} parameters, exported to {config.out}")
-    return 0
+    sampling = {name: getattr(config, name) for name in options(Choosing) if getattr(config, name) is not None}
+    model = export_checkpoint(path, out, config.half, sampling, config.onnx)
+    print(f"{path}: {model.num_parameters():,} parameters, exported to {out}")
 
 
-def _sampling(config: ExportConfig) -> dict[str, float]:
-    from musicgen.sampling.choose import Taste
-
-    given = {name: getattr(config, name) for name in ("temperature", "top_p") if getattr(config, name) is not None}
-    try:
-        Taste(**given)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    return given
+run = Command("export", ABOUT, ExportConfig, export)

@@ -1,228 +1,166 @@
-"""`musicgen prepare`: a folder of MIDI becomes a training corpus; or a corpus is checked.
+"""`musicgen prepare`: turns a folder of MIDI files into a training corpus, or checks a corpus.
 
-The hard choice: the work shows itself as it goes, but nothing appears at the output folder before all of it is done.
+Design note: the output folder appears only when it is complete.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from musicgen.cli.compose import configure
-from musicgen.cli.typed import build
+from musicgen.cli.command import Command
+from musicgen.cli.setup import progress
 from musicgen.errors import UserError
+from musicgen.files import check_output, kind_of, strangers
+from musicgen.inputs import is_document
+from musicgen.options import missing, option
+from musicgen.request import Reading
 
 if TYPE_CHECKING:
-    from musicgen.data.open import AnyCorpus
+    from musicgen.data.corpus import Corpus
 
 ABOUT = """\
-usage: musicgen prepare input=DIR output=DIR [key=value ...]
-       musicgen prepare source=synthetic output=DIR [songs=200 bars=32 seed=0]
+usage: musicgen prepare input=DIR out=DIR [key=value ...]
+       musicgen prepare source=synthetic out=DIR [songs=200 bars=32 seed=0]
        musicgen prepare verify=DIR [input=DIR]
 
-Turns a folder of MIDI files into a training corpus: tokens.npy, index.jsonl (a line for every file, with the reason
-if it was left out), tokenizer.json and a picture. POP909 and Pop1K7 are recognised; in any other folder every MIDI
-file is a song. Files that are not in 4/4, have no notes or are broken are reported and left out.
+Turns a folder of MIDI files into a training corpus: tokens.npy, index.jsonl (a line for each file, with the reason if
+it was left out), tokenizer.json and a picture. POP909 and Pop1K7 are recognised; in other folders each MIDI file is a
+song. Files without notes, in a metre that no token says, or broken are left out and reported.
 
-Accompaniments become a corpus of grooves, with notes.npy. Groove2Groove, folders of which most files are called
-FAMILY/STYLE.a.mid, and those with an index.tsv are recognised; source=groove takes any folder of MIDI files for one,
-each of its folders for a family of styles.
+Accompaniments become a corpus of grooves, with notes.npy. Groove2Groove, folders in which most files are called
+FAMILY/STYLE.a.mid, and folders with an index.tsv are recognised. source=groove reads any folder of MIDI files as
+grooves, and each folder in it as a family of styles.
 
-keys:
-  input=DIR      folder of MIDI files
-  output=DIR     folder that becomes the corpus
-  layout=NAME    auto (the default), pop909, pop1k7, groove2groove, styles or folder
-  splits=DIR     folder with train.txt, valid.txt and test.txt, a path a line; otherwise 90, 5 and 5 % of songs, or
-                 for valid and test each 10 % of the styles of grooves, at most 50
-  seed=0         of the split (and of the composer)
-  workers=N      processes; one for each core if not given
-  overwrite=true replaces a corpus that is already there
-  source=groove  the files are accompaniments, whatever they are called (pop_piano: they are not)
-  source=synthetic songs=200 bars=32   pieces from the built-in composer, no input needed (or synthetic_grooves)
-  verify=DIR     checks a corpus: hashes, grammar, splits, and with input=DIR the source files
+{keys}
 
-example: musicgen prepare input=my_midi output=corpus
+example: musicgen prepare input=my_midi out=corpus
 """
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class PrepareConfig:
-    """What `conf/prepare.yaml` holds, key by key."""
+class _First:
+    """What help shows first."""
 
-    source: Literal["auto", "pop_piano", "groove", "synthetic", "synthetic_grooves"]
-    input: Path | None
-    output: Path | None
-    layout: Literal["auto", "pop909", "pop1k7", "groove2groove", "styles", "folder"]
-    splits: Path | None
-    seed: int
-    workers: int | None
-    overwrite: bool
-    songs: int
-    bars: int
-    verify: Path | None
+    input: Path | None = option(like="DIR", help="folder of MIDI files")
+    out: Path | None = option(like="DIR", aliases=("output",), help="folder that becomes the corpus")
+    source: str = option(
+        "auto",
+        help="what the files are: pop_piano or groove; auto recognises the folder. synthetic and synthetic_grooves "
+        "compose songs and need no input",
+    )
+    layout: str = option(
+        "auto", help="how the input folder is laid out: auto, pop909, pop1k7, groove2groove, styles or folder"
+    )
+    tokens: Literal["paper", "extended"] | None = option(
+        help="vocabulary of pop piano: extended (if not given) has any common metre, triplets, long notes and all "
+        "velocities; paper is that of the paper's models, in 4/4. A corpus of grooves has both"
+    )
+    splits: Path | None = option(
+        like="DIR",
+        help="folder with train.txt, valid.txt and test.txt, one path a line; if not given, valid and test get 5 % of "
+        "the songs each, or 10 % of the styles of grooves, at most 50",
+    )
 
-    def __post_init__(self) -> None:
-        for name in ("workers", "songs", "bars"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}={value}: takes a number from 1 on")
-        if self.seed < 0:
-            raise ValueError(f"seed={self.seed}: takes a number from 0 on")
+
+@dataclass(frozen=True)
+class PrepareConfig(Reading, _First):
+    """The options of `musicgen prepare`."""
+
+    seed: int = option(0, least=0, help="seed of the split, and of composed songs")
+    workers: int | None = option(least=1, help="processes that read files; one for each core if not given")
+    overwrite: bool = option(False, help="true replaces a corpus that is in the folder")
+    songs: int = option(200, least=1, help="how many songs to compose (synthetic)")
+    bars: int = option(32, least=1, help="bars of each composed song (synthetic)")
+    verify: Path | None = option(
+        like="DIR", help="checks this corpus: hashes, grammar and splits, and with input=DIR the source files"
+    )
 
 
-def run(arguments: list[str]) -> int:
-    """Prepare, or verify."""
-    composed = configure("prepare", ABOUT, arguments, paths=("input", "output", "splits", "verify"))
-    if composed is None:
-        return 0
-    config = build(PrepareConfig, composed)
+def run_prepare(config: PrepareConfig) -> None:
+    """Prepare a corpus, or verify one."""
     if config.verify is not None:
         check(config.verify, config)
     else:
         prepare(config)
-    return 0
 
 
 def prepare(config: PrepareConfig) -> None:
-    """Make the corpus and say what is in it."""
-    from musicgen.data.groove_corpus import GrooveCorpus
-    from musicgen.data.groove_prepare import write_grooves
-    from musicgen.data.groove_summary import draw_grooves
-    from musicgen.data.open import open_corpus
-    from musicgen.data.prepare import write_corpus
-    from musicgen.data.summary import PICTURE, draw_summary
+    """Make the corpus and print what is in it."""
+    from musicgen.data.corpus import Corpus
+    from musicgen.data.summary import PICTURE, draw_summary, summarise
     from musicgen.files import atomic_folder
 
-    given = _required(config, "output")
-    output = given.resolve()  # what comes to be there is another folder, even if we are in it
-    check_output(given, output, config.overwrite)
+    given = _required(config, "out")
+    output = given.resolve()  # the folder is replaced, even if it is the working folder
+    check_output(given, "a prepared corpus", _foreign, may_replace=config.overwrite, as_one=True)
     make = plan(config)
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, _foreign if config.overwrite else None) as folder:
         corpus = make()
         if not corpus.songs():
-            raise UserError(f"no song could be kept:\n{_summary(corpus)}")
-        if isinstance(corpus, GrooveCorpus):
-            write_grooves(corpus, folder)
-            draw_grooves(corpus, folder / PICTURE)
-        else:
-            write_corpus(corpus, folder)
-            draw_summary(corpus, folder / PICTURE)
-    print(_summary(open_corpus(output)))
+            raise UserError(f"no song could be kept:\n{summarise(corpus)}")
+        corpus.write(folder)
+        draw_summary(corpus, folder / PICTURE)
+        told = summarise(Corpus.open(folder))  # as a reader would, before it takes its place
+    print(told)
     print(f"\nthe corpus is in {given}; {given / PICTURE} shows it")
 
 
-def plan(config: PrepareConfig) -> Callable[[], AnyCorpus]:
-    """See what there is to do, and return what does it.
+def plan(config: PrepareConfig) -> Callable[[], Corpus]:
+    """Find what there is to prepare, and return the function that does it.
 
     Raises:
-        UserError: Nothing can be done.
+        UserError: There is nothing to prepare.
     """
-    from musicgen.data.groove_prepare import compose_grooves, gather_grooves
-    from musicgen.data.prepare import compose_songs, gather
+    from musicgen.data.prepare import find_songs, gather, read_files, synthetic_corpus, synthetic_sources
+    from musicgen.languages.split import read_lists
 
-    about = {"source": config.source, "songs": config.songs, "bars": config.bars}
-    if config.source == "synthetic":
-        songs = _progress(compose_songs(config.songs, config.bars, config.seed), config.songs)
-        return partial(gather, songs, config.seed, None, about)
-    if config.source == "synthetic_grooves":
-        grooves = _progress(compose_grooves(config.songs, config.bars, config.seed), config.songs)
-        return partial(gather_grooves, grooves, config.seed, None, about)
-    return _plan_grooves(config) or _plan_songs(config)
-
-
-def _plan_songs(config: PrepareConfig) -> Callable[[], AnyCorpus]:
-    from musicgen.data.layouts import find_songs
-    from musicgen.data.prepare import encode_files, gather
-    from musicgen.data.split import read_lists
-
+    if config.source in synthetic_sources():
+        composed = (config.source, config.songs, config.bars, config.seed, _progress, config.tokens)
+        return partial(synthetic_corpus, *composed)
     source = _required(config, "input")
-    layout, paths = find_songs(source, config.layout)
-    lists = None if config.splits is None else read_lists(config.splits, paths)
-    results = _progress(encode_files(source, paths, layout, min(_workers(config), len(paths))), len(paths))
-    about = {"source": "pop_piano", "layout": layout, "given_splits": lists is not None}
-    return partial(gather, results, config.seed, lists, about)
+    language, found = find_songs(source, config.layout, config.source, config.tokens)
+    lists = found.lists if config.splits is None else read_lists(config.splits, found.paths)
+    reading = Reading(**{field.name: getattr(config, field.name) for field in fields(Reading)})
+    workers = min(_workers(config), len(found.paths))
+    results = _progress(read_files(language, source, found, workers, reading), len(found.paths))
+    about = {"source": language.source, "layout": found.layout, "given_splits": lists is not None, **found.about}
+    return partial(gather, language, results, config.seed, lists, about)
 
 
-def _plan_grooves(config: PrepareConfig) -> Callable[[], AnyCorpus] | None:
-    """None if the input is not, or is not to be, one of grooves."""
-    from musicgen.data.groove_layouts import FOLDER, LAYOUTS, find_grooves, find_kin
-    from musicgen.data.groove_prepare import gather_grooves, read_files
-    from musicgen.data.split import read_lists
-
-    if config.source == "pop_piano" or (config.source == "auto" and config.layout == FOLDER):
-        return None
-    source = _required(config, "input")
-    found = find_grooves(source, config.layout)
-    if found is None and config.source == "groove" and config.layout == "auto":
-        found = find_grooves(source, FOLDER)
-    if found is None:
-        if config.source == "groove" or config.layout in LAYOUTS:
-            wanted = "MIDI files" if config.layout == "auto" else f"grooves in the layout {config.layout}"
-            raise UserError(f"input={source}: no {wanted} in it")
-        return None
-    layout, paths = found
-    kin = find_kin(source, paths, layout)
-    lists: dict[str, str] | None = {path: known.split for path, known in kin.items() if known.split is not None} or None
-    if config.splits is not None:
-        lists = read_lists(config.splits, paths)
-    results = _progress(read_files(source, paths, layout, kin, min(_workers(config), len(paths))), len(paths))
-    about = {"source": "groove", "layout": layout, "given_splits": lists is not None}
-    unlisted = [path for path, known in kin.items() if not known.is_listed]
-    if unlisted:
-        about["unlisted"] = unlisted
-    return partial(gather_grooves, results, config.seed, lists, about)
-
-
-def _summary(corpus: AnyCorpus) -> str:
-    from musicgen.data.groove_corpus import GrooveCorpus
-    from musicgen.data.groove_summary import summarise_grooves
-    from musicgen.data.summary import summarise
-
-    return summarise_grooves(corpus) if isinstance(corpus, GrooveCorpus) else summarise(corpus)
-
-
-def check_output(given: Path, output: Path, overwrite: bool) -> None:
-    """See that nothing is at the output but, if it may be overwritten, a corpus and nothing else.
-
-    Raises:
-        UserError: Something is.
-    """
-    from musicgen.data.corpus import INDEX, MANIFEST, TOKENS
-    from musicgen.data.groove_corpus import NOTES
+def _foreign(out: Path) -> list[str]:
+    """Names in a folder that are not part of a prepared corpus."""
+    from musicgen.data.corpus import INDEX, MANIFEST, RECORD
+    from musicgen.data.prepare import files_of_any_corpus
     from musicgen.data.summary import PICTURE
-    from musicgen.files import kind_of
-    from musicgen.tokens.tokenizer import FILE
+    from musicgen.languages.registry import FILE
 
-    kind = kind_of(output)
-    if kind in ("file", "other"):
-        raise UserError(f"output={given}: exists and is not a folder; choose another name")
-    found = {path.name for path in output.iterdir()} if kind == "folder" else set()
-    if found and (MANIFEST not in found or found - {MANIFEST, PICTURE, TOKENS, NOTES, INDEX, FILE}):
-        raise UserError(f"output={given}: holds other things than a prepared corpus; choose another folder")
-    if found and not overwrite:
-        raise UserError(f"output={given}: holds a prepared corpus already; overwrite=true makes it anew")
+    names = {MANIFEST, PICTURE, INDEX, FILE, *files_of_any_corpus()}
+    ours = names if is_document(out / MANIFEST, {**RECORD, "sha256": dict}) else set()
+    return strangers(out, lambda path: path.name in ours)
 
 
 def check(folder: Path, config: PrepareConfig) -> None:
     """Verify a corpus.
 
     Raises:
-        UserError: Something is wrong with it.
+        UserError: The corpus is damaged.
     """
-    from musicgen.data.open import open_corpus
+    from musicgen.data.corpus import Corpus
     from musicgen.data.verify import verify
 
+    if config.input is not None and kind_of(config.input) != "folder":
+        raise UserError(f"input={config.input}: there is no folder of this name; give the folder of the source files")
     problems = verify(folder, config.input, _workers(config), _progress)
     if problems:
         shown = "\n".join(f"  {problem}" for problem in problems[:20])
         more = f"\n  and {len(problems) - 20:,} more" if len(problems) > 20 else ""
         raise UserError(f"verify={folder}: the corpus is not sound, prepare it again:\n{shown}{more}")
-    corpus = open_corpus(folder)
+    corpus = Corpus.open(folder)
     source = " source files," if config.input is not None else ""
     print(f"{folder}: {len(corpus.songs()):,} songs are as they were prepared (hashes,{source} grammar, splits)")
 
@@ -234,12 +172,11 @@ def _workers(config: PrepareConfig) -> int:
 def _required(config: PrepareConfig, name: str) -> Path:
     value: Path | None = getattr(config, name)
     if value is None:
-        raise UserError(f"{name} is missing: write {name}=DIR (see `musicgen prepare --help`)")
+        raise missing(PrepareConfig, name, "prepare")
     return value
 
 
-def _progress(items: Iterable[T], total: int) -> Iterable[T]:
-    from tqdm import tqdm
+_progress = partial(progress, unit="song")
 
-    bar: Iterable[T] = tqdm(items, total=total, unit="song", disable=None)  # none where nobody watches
-    return bar
+
+run = Command("prepare", ABOUT, PrepareConfig, run_prepare)

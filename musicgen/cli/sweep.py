@@ -1,14 +1,15 @@
-"""Sweeps: one run for every combination of values, by Hydra's own means, on this machine or on a cluster.
+"""Sweeps: one run for each combination of values, run by Hydra on this machine or on a cluster.
 
-The hard choice: every combination is composed and checked before the first is trained. A mistake in the last of
-twenty should not be found after a week.
+Design note: all combinations are composed and checked before the first is trained, so that a mistake in the last of
+twenty is not found after a week.
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hydra
@@ -18,30 +19,41 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from musicgen.cli.compose import compose, config_folder, groups, set_literally
-from musicgen.cli.train import PATHS, checked, train_composed
+from musicgen.cli.config import compose, config_folder, groups, paths, renamed, set_literally
 from musicgen.errors import UserError
 
 FOLDER = "runs/sweeps"
 """Where Hydra keeps its own records of sweeps."""
 
 
-def sweep(arguments: list[str]) -> int:
-    """Train one model for every combination.
+@dataclass(frozen=True)
+class Trainable:
+    """A command that trains.
 
-    Args:
-        arguments: `key=a,b,c` and `key=value`; `hydra/launcher=slurm` has a cluster do it.
-
-    Returns:
-        The exit status: 2 if a job could not be trained.
-
-    Raises:
-        UserError: A combination that cannot be trained, or a launcher that cannot be used.
+    Attributes:
+        root: The name of its config.
+        command: The words that call it, after `musicgen`.
+        check: Raises `UserError` if a composed config cannot be trained.
+        train: Trains a composed config, and returns whether another run may follow.
     """
-    paths = [argument for argument in arguments if argument.partition("=")[0] in PATHS]  # stand for themselves
-    swept = [argument for argument in arguments if argument not in paths]
+
+    root: str
+    command: tuple[str, ...]
+    check: Callable[[dict[str, Any]], object]
+    train: Callable[[dict[str, Any]], bool]
+
+
+def sweep(trainable: Trainable, arguments: list[str]) -> int:
+    """Train one model for every combination of `key=a,b,c`; the exit status is 2 if a job could not be trained.
+
+    `hydra/launcher=slurm` trains on a cluster.
+    """
+    root = trainable.root
+    arguments = renamed(root, arguments)
+    literal = paths(root, arguments)  # their values are not parsed
+    swept = [argument for argument in arguments if argument not in literal]
     for job in combinations(swept):
-        checked(compose("train", [*job, *paths], PATHS))
+        trainable.check(compose(root, [*job, *literal]))
     fixed = [item.key_or_group for item in _parsed(swept) if not item.is_sweep_override()]
     records = [
         f"hydra.sweep.dir={FOLDER}/${{now:%Y-%m-%d_%H-%M-%S}}",
@@ -55,13 +67,13 @@ def sweep(arguments: list[str]) -> int:
     def task(config: DictConfig) -> None:
         nonlocal may_go_on
         if may_go_on:
-            may_go_on = train_job(config, paths, failures, argv[0])
+            may_go_on = train_job(trainable, config, literal, failures, argv[0])
         else:
-            print("not trained: the sweep was asked to stop; the same command with resume=auto goes on")
+            print("not trained: the sweep was asked to stop; the same command with resume=auto continues it")
 
-    sys.argv = ["musicgen train", "--multirun", *swept, *records]
+    sys.argv = [" ".join(["musicgen", *trainable.command]), "--multirun", *swept, *records]
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="train")(task)()
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name=root)(task)()
     except RuntimeError as error:  # submitit, where there is no cluster
         raise UserError(f"the launcher cannot be used here ({error})") from None
     finally:
@@ -71,23 +83,23 @@ def sweep(arguments: list[str]) -> int:
     return 2 if failures else 0
 
 
-def train_job(config: DictConfig, paths: list[str], failures: list[str], program: str) -> bool:
-    """A job of a sweep, in a folder of its own below the run's, named by what makes the job different.
+def train_job(trainable: Trainable, config: DictConfig, literal: list[str], failures: list[str], program: str) -> bool:
+    """Train one job of a sweep, in a folder below the run's that is named by what makes the job different.
 
     Returns:
-        Whether the next may begin.
+        Whether the next job may begin.
     """
     job = HydraConfig.get()
     composed: Any = OmegaConf.to_container(config, resolve=True)
-    set_literally(composed, paths)
-    name = job_name(job.overrides.task, job.job.config.override_dirname.exclude_keys)
+    set_literally(composed, literal)
+    name = job_name(job.overrides.task, job.job.config.override_dirname.exclude_keys, trainable.root)
     composed["run_dir"] = f"{composed['run_dir']}/{name}"
-    # Processes that Lightning starts for this job are to run the job, not the sweep.
+    # Processes that Lightning starts for this job must run the job, not the sweep.
     hydra_config, argv = HydraConfig.instance().cfg, sys.argv
-    words = [*job.overrides.task, *paths, f"run_dir={composed['run_dir']}"]
-    HydraConfig.instance().cfg, sys.argv = None, [program, "train", *words]
+    words = [*job.overrides.task, *literal, f"run_dir={composed['run_dir']}"]
+    HydraConfig.instance().cfg, sys.argv = None, [program, *trainable.command, *words]
     try:
-        return train_composed(composed)
+        return trainable.train(composed)
     except UserError as error:
         failures.append(f"{', '.join(job.overrides.task)}: {error}")
         return True
@@ -95,18 +107,13 @@ def train_job(config: DictConfig, paths: list[str], failures: list[str], program
         HydraConfig.instance().cfg, sys.argv = hydra_config, argv
 
 
-def job_name(arguments: Sequence[str], fixed: Collection[str]) -> str:
-    """What makes a job different, as the name of a folder: `small.ape_s0` for `experiment=small/ape seed=0`.
-
-    Args:
-        arguments: Of the job.
-        fixed: Keys that all jobs have alike.
-    """
+def job_name(arguments: Sequence[str], fixed: Collection[str], root: str) -> str:
+    """A job's folder name, from what makes the job different: `small.ape_s0` for `experiment=small/ape seed=0`."""
     parts = []
     for argument in arguments:
         key, _, value = argument.partition("=")
         if key not in fixed:
-            parts.append(f"s{value}" if key == "seed" else value if key in groups("train") else argument)
+            parts.append(f"s{value}" if key == "seed" else value if key in groups(root) else argument)
     return "_".join(parts).replace("/", ".") or "run"
 
 

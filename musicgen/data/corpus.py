@@ -1,11 +1,10 @@
-"""A prepared corpus: every song in one array of tokens, and an index of where each is and came from.
+"""A prepared corpus: every song in one array, and an index of where each song is and came from.
 
-On disk it is a folder: `tokens.npy` (all songs end to end, 16 bits a token, mapped into memory when it is read),
-`index.jsonl` (a line for each source file, kept or not), `tokenizer.json`, and `corpus.json`, which has the hashes
-of the others.
+On disk it is a folder: the array (`tokens.npy` or `notes.npy`, mapped into memory when it is read), `index.jsonl` (a
+line for each source file, kept or not), `tokenizer.json`, and `corpus.json`, which holds the hashes of the others.
 
-The hard choice: `corpus.json` and the folder's own name are the last things to come into being, so that a folder that
-can be opened is a whole corpus, whenever the program that made it was stopped.
+Design note: `corpus.json` and the folder's own name come into being last. So a folder that can be opened is a complete
+corpus, whenever the program that made it was stopped.
 """
 
 from __future__ import annotations
@@ -13,131 +12,130 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_write, hash_file, kind_of
-from musicgen.tokens import Remi, Tokens
-from musicgen.tokens.language import Language
-from musicgen.tokens.tokenizer import FILE as TOKENIZER
-from musicgen.tokens.tokenizer import load_tokenizer, save_tokenizer
+from musicgen.files import atomic_write, kind_of
+from musicgen.inputs import hash_file, open_regular, read_document, read_regular
+from musicgen.languages.language import Language
+from musicgen.languages.registry import FILE as TOKENIZER
+from musicgen.languages.registry import LANGUAGES, load_tokenizer, save_tokenizer
+from musicgen.languages.song import Song, current_split
+from musicgen.languages.vocabulary import Tokens
+from musicgen.midi.score import Score
 
-T = TypeVar("T")
 FORMAT = 1
-MANIFEST, INDEX, TOKENS = "corpus.json", "index.jsonl", "tokens.npy"
-
-
-@dataclass(frozen=True)
-class Song:
-    """A line of the index.
-
-    Attributes:
-        path: Of the source file, relative to the input folder.
-        sha256: Of the source file; None if it could not be read.
-        split: `train`, `valid` or `test`; None if it was left out.
-        dropped: Why it was left out; None if it was not.
-        offset: Its first token in `tokens.npy`.
-        tokens: Its length in tokens.
-        bars: ... in bars.
-        notes: ... in notes.
-        seconds: ... in seconds.
-        group: The path of the first song of which this one is a copy or nearly; its own path if it is the first.
-        quantised: What quantising did to its notes (`musicgen.tokens.Quantisation`).
-    """
-
-    path: str
-    sha256: str | None
-    split: str | None = None
-    dropped: str | None = None
-    offset: int = 0
-    tokens: int = 0
-    bars: int = 0
-    notes: int = 0
-    seconds: float = 0.0
-    group: str | None = None
-    quantised: dict[str, int] | None = None
-
-    @classmethod
-    def from_json(cls, line: str) -> Song:
-        """The record that a line holds.
-
-        Raises:
-            ValueError: It holds none.
-            TypeError: It holds other keys.
-        """
-        song = cls(**json.loads(line))
-        numbers_fit = all(type(number) is int and number >= 0 for number in (song.offset, song.tokens))
-        if not numbers_fit or not isinstance(song.path, str) or not isinstance(song.split, (str, type(None))):
-            raise ValueError(line)
-        return song
-
-    def to_json(self) -> str:
-        """The line, in ASCII: a file may have any name, and some letters end a line."""
-        return json.dumps(asdict(self))
+MANIFEST, INDEX = "corpus.json", "index.jsonl"
+RECORD = {"format": FORMAT, "sha256?": dict}
+"""The shape of `corpus.json`."""
+MAX_INDEX = 4 << 30
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Songs in tokens.
+    """Songs of one token language.
 
     Attributes:
-        tokens: All songs end to end.
+        array: The rows of all songs, one song after the other: tokens, or whatever the language stores.
         index: A record for each source file, kept or not.
-        language: What the tokens mean.
-        about: How it was made, as `corpus.json` says it.
+        language: The language of the songs.
+        about: How it was made, from `corpus.json`.
     """
 
-    tokens: Tokens
-    index: tuple[Song, ...]
-    language: Remi
+    array: NDArray[Any]
+    index: tuple[Any, ...]
+    language: Language
     about: dict[str, Any]
 
-    def songs(self, split: str | None = None) -> tuple[Song, ...]:
-        """The songs of a split, or all that were kept."""
+    def songs(self, split: str | None = None) -> tuple[Any, ...]:
+        """The records of a split's songs, or of all that were kept."""
+        split = split and current_split(split)
         return tuple(song for song in self.index if song.split is not None and split in (None, song.split))
 
-    def __getitem__(self, song: Song) -> Tokens:
-        """The tokens of a song: a view, not a copy."""
-        return self.tokens[song.offset : song.offset + song.tokens]
+    def __getitem__(self, song: Song) -> NDArray[Any]:
+        """The rows of a song: a view, not a copy."""
+        return self.array[song.offset : song.offset + song.rows]
+
+    def tokens(self, song: Song) -> Tokens:
+        """A song in tokens."""
+        return self.language.tokens_of(self[song], song)
+
+    def score(self, song: Song, every_part: bool = False) -> Score:
+        """A song as music; with `every_part`, also instruments that tokens leave out."""
+        return self.language.score_of(self[song], song, every_part)
 
     def pieces(self, split: str, most: int | None = None) -> list[Tokens]:
-        """The songs of a split as tokens, or the first of them: what a model is judged on."""
-        return [self[song] for song in self.songs(split)[:most]]
+        """The songs of a split in tokens, or the first of them: what a model is evaluated on."""
+        return [self.tokens(song) for song in self.songs(split)[:most]]
+
+    def in_tokens(self, variant: str) -> Corpus:
+        """The same songs in another vocabulary that reads them.
+
+        Args:
+            variant: `paper` or `extended`.
+
+        Raises:
+            UserError: They were prepared with other tokens.
+        """
+        choices = [item for item in LANGUAGES.values() if item.variant == variant and item.reads(self.language)]
+        if not choices:
+            raise UserError(
+                f"data.tokens={variant}: the songs have {self.language.variant} tokens; "
+                f"prepare them again with tokens={variant}"
+            )
+        return replace(self, language=choices[0])
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of all that is trained on."""
-        return hashlib.sha256(self.tokens.tobytes()).hexdigest()
+        """The SHA-256 of everything that is trained on."""
+        digest = hashlib.sha256(self.array.tobytes())
+        for song in self.songs():
+            digest.update(self.language.fingerprint(song))
+        return digest.hexdigest()
 
     @classmethod
     def open(cls, folder: Path | str) -> Corpus:
-        """A prepared corpus.
+        """Open a prepared corpus.
 
-        The index and the sizes are checked here, hashes and grammar by `musicgen.data.verify`.
+        The index and the array's type and ranges are checked here; hashes and each song by `musicgen.data.verify`.
 
         Raises:
-            UserError: It is not one, or not whole.
+            UserError: It is not a complete corpus.
         """
         folder = Path(folder)
         about = read_manifest(folder)
-        index = read_index(folder, Song.from_json)
-        tokens = map_array(folder / TOKENS)
         language = load_tokenizer(folder)
-        if not isinstance(language, Remi):
-            raise UserError(f"{folder}: a corpus in the language {language.name!r}, not in {Remi.name!r}")
-        corpus = cls(tokens, index, language, about)
-        ends = [song.offset + song.tokens for song in corpus.songs()]
-        if tokens.dtype != np.uint16 or tokens.ndim != 1 or max(ends, default=0) != len(tokens):
-            raise UserError(f"{folder / TOKENS}: not the tokens that the index speaks of; prepare it again")
+        index = _read_index(folder, language.song_type)
+        array = _map_array(folder / language.array)
+        corpus = cls(array, index, language, about)
+        ends = [song.offset + song.rows for song in corpus.songs()]
+        has_empty = any(song.rows < 1 for song in corpus.songs())  # nothing could be predicted in it
+        is_array = array.dtype == language.dtype and array.ndim == 1 and max(ends, default=0) == len(array)
+        if not is_array or has_empty or not language.fits(array, corpus.songs()):
+            raise UserError(f"{folder / language.array}: does not fit the index of the corpus; prepare it again")
         return corpus
+
+    def write(self, folder: Path) -> None:
+        """Write the files of the corpus, its manifest last."""
+        content = io.BytesIO()
+        np.save(content, self.array)
+        atomic_write(folder / self.language.array, content.getvalue())
+        atomic_write(folder / INDEX, "".join(f"{song.to_json()}\n" for song in self.index).encode())
+        save_tokenizer(self.language, folder)
+        hashes = {name: hash_file(folder / name) for name in hashed_files(self.language)}
+        atomic_write(folder / MANIFEST, (json.dumps({**self.about, "sha256": hashes}, indent=1) + "\n").encode())
+
+
+def hashed_files(language: Language) -> tuple[str, ...]:
+    """The files whose hashes a manifest holds."""
+    return language.array, INDEX, TOKENIZER
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -147,65 +145,30 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         UserError: The folder is not a prepared corpus.
     """
     path = folder / MANIFEST
-    if kind_of(path) != "file":
+    if kind_of(path) is None:
         raise UserError(f"{folder}: not a prepared corpus (it has no {MANIFEST}); `musicgen prepare` makes one")
-    try:
-        about = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: not JSON; prepare the corpus again") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise UserError(f"{path}: not a corpus of format {FORMAT}; prepare it again")
+    about: dict[str, Any] = read_document(path, RECORD, "prepare the corpus again")
     return about
 
 
-def read_index(folder: Path, from_json: Callable[[str], T]) -> tuple[T, ...]:
-    """The lines of `index.jsonl`.
-
-    Args:
-        folder: The corpus.
-        from_json: What makes a record of a line.
-
-    Raises:
-        UserError: It cannot be read, or a line of it holds no such record.
-    """
+def _read_index(folder: Path, song_type: type[Song]) -> tuple[Song, ...]:
     try:
-        return tuple(map(from_json, (folder / INDEX).read_text("utf-8").splitlines()))
+        lines = read_regular(folder / INDEX, MAX_INDEX).decode("utf-8").splitlines()
+        return tuple(map(song_type.from_json, lines))
     except OSError as error:
         raise UserError(f"{folder / INDEX}: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, LookupError):
         raise UserError(f"{folder / INDEX}: not an index of this version of musicgen; prepare it again") from None
 
 
-def map_array(path: Path) -> NDArray[Any]:
-    """An array on disk, mapped into memory.
+# numpy parses a header like Python code, and multiplies whatever sizes it finds there
+_BAD_ARRAY = (OSError, ValueError, EOFError, SyntaxError, TokenError, OverflowError, MemoryError, RecursionError)
 
-    Raises:
-        UserError: There is none.
-    """
+
+def _map_array(path: Path) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, EOFError, SyntaxError, TokenError):  # numpy reads a header as if it were Python
+        with open_regular(path):
+            array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except _BAD_ARRAY:
         raise UserError(f"{path}: missing or not an array; prepare the corpus again") from None
     return array
-
-
-def write_files(
-    folder: Path, array: tuple[str, NDArray[Any]], lines: Iterable[str], language: Language, about: dict[str, Any]
-) -> None:
-    """Write the files of a corpus, its manifest last.
-
-    Args:
-        folder: Where to.
-        array: The name of the file with the music, and what it is to hold.
-        lines: Of the index.
-        language: Of the corpus.
-        about: What the manifest is to say.
-    """
-    name, values = array
-    content = io.BytesIO()
-    np.save(content, values)
-    atomic_write(folder / name, content.getvalue())
-    atomic_write(folder / INDEX, "".join(f"{line}\n" for line in lines).encode())
-    save_tokenizer(language, folder)
-    hashes = {name: hash_file(folder / name) for name in (name, INDEX, TOKENIZER)}
-    atomic_write(folder / MANIFEST, (json.dumps({**about, "sha256": hashes}, indent=1) + "\n").encode())

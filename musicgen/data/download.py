@@ -1,7 +1,7 @@
-"""Fetching a published archive: as much as is missing, checked, and opened with care.
+"""Downloading a published archive: resuming, checking its size and hashes, unpacking it safely.
 
-The hard choice: what has come so far lies beside the archive under another name, and goes on from where it was cut.
-The archive's own name comes last, once size and hashes are right; so what has the name is the archive.
+The download goes to a `.partial` file, from which a later call resumes. The file gets its own name once its size and
+hashes are right. We do not use `pooch`, because it deletes an interrupted download and starts again from zero.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from musicgen.files import atomic_folder, user_errors
 
 BLOCK = 1 << 20
 SECONDS = 60.0
-"""Without a byte, after which a connection is given up."""
+"""A connection that sends nothing for this long is closed."""
 PARTIAL = ".partial"
 
 
 class Archive(NamedTuple):
-    """A file that somebody published.
+    """A published tar archive.
 
     Attributes:
-        url: Where it is.
-        name: What it is called.
-        size: In bytes.
-        sha256, md5: What its hashes begin with.
+        url: Its address.
+        name: Its file name.
+        size: Its size in bytes.
+        sha256, md5: The first digits of its hashes.
         wanted: The folder in it that is unpacked.
     """
 
@@ -54,21 +54,21 @@ GROOVE2GROOVE = Archive(
     "c407de7b",
     "midi/train/fixed",
 )
-"""The Groove2Groove MIDI data set, of which grooves are prepared (doi 10.5281/zenodo.3958000)."""
+"""The Groove2Groove MIDI data set (doi 10.5281/zenodo.3958000)."""
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
-    """The archive's files, unpacked; what is there already is neither fetched nor unpacked again.
+    """Download and unpack an archive. What is already there is not fetched or unpacked again.
 
     Args:
-        archive: What to fetch.
-        folder: Where it goes, and what is unpacked beside it. It is made if it is not there.
+        archive: The archive.
+        folder: The folder for the archive and its unpacked files. It is made if it does not exist.
 
     Returns:
-        The folder of what was unpacked.
+        The folder with the unpacked files.
 
     Raises:
-        UserError: It cannot be fetched, or is not what it should be.
+        UserError: The archive cannot be downloaded, or is not the published one.
     """
     unpacked = folder / archive.name.removesuffix(".tar.gz")
     if unpacked.is_dir():
@@ -79,16 +79,16 @@ def fetch(archive: Archive, folder: Path) -> Path:
     if not path.is_file():
         download(archive, path)
     elif (fault := _fault(archive, path)) is not None:
-        raise UserError(f"{path}: {fault}; move it away, and the same command fetches it")
+        raise UserError(f"{path}: {fault}; move it away and run the same command again to download it")
     unpack(path, archive.wanted, unpacked)
     return unpacked
 
 
 def download(archive: Archive, path: Path) -> None:
-    """Fetch an archive, or what is missing of it.
+    """Download an archive, or the rest of it.
 
     Raises:
-        UserError: The connection failed (the next call goes on), or what came is something else.
+        UserError: The connection failed (the next call resumes), or the file is not the archive.
     """
     partial = path.with_name(path.name + PARTIAL)
     with user_errors(partial):
@@ -98,7 +98,7 @@ def download(archive: Archive, path: Path) -> None:
         have = partial.stat().st_size
     if have < archive.size:
         raise UserError(
-            f"{partial}: {have:,} of {archive.size:,} bytes have come; the same command goes on with the rest"
+            f"{partial}: {have:,} of {archive.size:,} bytes were downloaded; run the same command again to resume"
         )
     fault = _fault(archive, partial)
     with user_errors(path):
@@ -110,7 +110,7 @@ def download(archive: Archive, path: Path) -> None:
 
 
 def _fault(archive: Archive, path: Path) -> str | None:
-    """Why a file is not the archive; None if it is."""
+    """Why a file is not the archive. None means that it is."""
     digests = [hashlib.sha256(), hashlib.md5(usedforsecurity=False)]
     size = 0
     with user_errors(path), path.open("rb") as file:
@@ -125,35 +125,35 @@ def _fault(archive: Archive, path: Path) -> str | None:
 
 
 def _receive(archive: Archive, partial: Path, have: int) -> None:
-    """Add to a file what is missing of an archive; begin again if the server knows no parts and sends the whole.
+    """Append the missing bytes to a file. Start again if the server does not support ranges and sends everything.
+
+    A connection that breaks later is no error here: the caller sees that bytes are missing.
 
     Raises:
-        UserError: There was no answer, or one that does not go on with the file, which stays as it is. A connection
-            that breaks off later is no error here.
+        UserError: There was no answer, or one that does not continue the file. The file is not changed.
     """
     request = urllib.request.Request(archive.url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
-            goes_on = have > 0 and answer.status == 206
+            resumes = have > 0 and answer.status == 206
             if have and not _fits(answer, archive, have):
                 raise UserError(
                     f"{archive.url}: the answer is not the rest of the archive; try again later, "
-                    f"or remove {partial} to begin again"
+                    f"or remove {partial} to start again"
                 )
-            with partial.open("ab" if goes_on else "wb") as file:
+            with partial.open("ab" if resumes else "wb") as file:
                 shutil.copyfileobj(answer, file, BLOCK)
     except urllib.error.URLError as error:
         raise UserError(f"{archive.url}: no answer ({error.reason})") from None
     except (ConnectionError, TimeoutError, http.client.IncompleteRead):
         if not partial.is_file():
             raise UserError(f"{archive.url}: no answer (the connection broke off)") from None
-        # Otherwise the caller sees that bytes are missing.
     except http.client.HTTPException as error:
         raise UserError(f"{archive.url}: no answer that can be understood ({type(error).__name__})") from None
 
 
 def _fits(answer: http.client.HTTPResponse, archive: Archive, have: int) -> bool:
-    """Whether an answer is what comes after the bytes that are there, or the whole archive."""
+    """Whether an answer continues the bytes that are there, or is the whole archive."""
     if answer.status != 206:
         return answer.headers.get("Content-Length") == str(archive.size)
     span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", "").strip())
@@ -161,10 +161,10 @@ def _fits(answer: http.client.HTTPResponse, archive: Archive, have: int) -> bool
 
 
 def unpack(path: Path, wanted: str, folder: Path) -> None:
-    """Unpack one folder of a tar archive, whole or not at all, and nothing to anywhere else.
+    """Unpack one folder of a tar archive, completely or not at all, and never outside the target folder.
 
     Raises:
-        UserError: It is not an archive, has no such folder, has names in it that lead out of it, or the disk is full.
+        UserError: It is not an archive, has no such folder, has names that lead out of the folder, or the disk is full.
     """
     with atomic_folder(folder) as staging:
         try:

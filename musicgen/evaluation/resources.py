@@ -1,8 +1,7 @@
 """What models cost on this machine: size, memory, and the time of a training step and of a generated token.
 
-The hard choice: each model is measured in a process of its own, so that the most memory it has had is its own, and the
-models take turns in several rounds, of which the best counts: what else a machine does comes and goes. Compare times
-of one table only.
+Design note: each model is measured in its own process, so its peak memory is its own. The models take turns in several
+rounds and the best round counts, because other programs may disturb a round. Compare only times within one table.
 """
 
 from __future__ import annotations
@@ -10,31 +9,34 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
 
 from musicgen.errors import UserError
-from musicgen.evaluation.drawing import colour, label, render, tidy
-from musicgen.evaluation.findings import Cell, Findings, Picture, Table
-from musicgen.guard import Guarded
+from musicgen.evaluation import Progress
+from musicgen.evaluation.report.drawing import colour, label, new_figure, render, tidy
+from musicgen.evaluation.report.findings import Cell, Findings, Picture, Table
 from musicgen.model import PerformerConfig, PerformerLM
 from musicgen.model.size import FLOAT, count_parameters, state_bytes
 from musicgen.runtime import peak_memory
+from musicgen.subprocess_call import SubprocessCall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HOURS = 3600.0
-TERABYTE = 1 << 20  # megabytes; a model that is too large for the machine is stopped by the machine
+TERABYTE = 1 << 20  # megabytes: in effect no limit but the machine's
 TOKENS = 64
-"""Generated at a time: several blocks of codes, so that their cost is in it."""
+"""Generated at a time. They span several blocks of positional codes, so the cost of making these is included."""
+BEATS_PER_TOKEN = 1 / 12
+"""Beats per token, for models that work in musical time: about as in real music."""
 
 
 class Subject(NamedTuple):
-    """A model to be measured: its name, its config, and the length and number of windows in its training steps."""
+    """A model to measure: its name, its config, and the length and number of windows in a training step."""
 
     name: str
     config: PerformerConfig
@@ -43,7 +45,7 @@ class Subject(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one turn measured: seconds of a training step, GB at most in training, seconds of a generated token."""
+    """What one turn measured: seconds for a training step, peak GB in training, seconds for a generated token."""
 
     step: float
     memory: float
@@ -51,15 +53,7 @@ class Cost(NamedTuple):
 
 
 def measure(config: dict[str, Any], length: int, batch: int, repeats: int, threads: int) -> Cost:
-    """One turn of a model; in a process of its own.
-
-    Args:
-        config: Of the model, as plain data.
-        length: Tokens of a training window.
-        batch: Windows of a step.
-        repeats: Steps that are timed, after one that is not; the best counts.
-        threads: Of the CPU.
-    """
+    """Measure a model once, in its own process. The best of the timed steps counts; one before them is not timed."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = PerformerLM(PerformerConfig(**config))
@@ -73,10 +67,11 @@ def training_step(model: PerformerLM, length: int, batch: int) -> Callable[[], o
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     tokens = torch.randint(model.config.vocab_size, (batch, length + 1))
+    times = (torch.arange(length) * BEATS_PER_TOKEN).expand(batch, -1)
     seeds = itertools.count()
 
     def step() -> None:
-        logits = model(tokens[:, :-1], model.draw(next(seeds)))
+        logits = model(tokens[:, :-1], model.draw(next(seeds)), times=times)
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -86,13 +81,13 @@ def training_step(model: PerformerLM, length: int, batch: int) -> Callable[[], o
 
 
 def _generate(model: PerformerLM) -> Callable[[], object]:
-    """Some tokens of one piece, each after the other."""
+    """Generate tokens of one piece, one after the other."""
     token = torch.zeros(1, dtype=torch.long)
 
     def steps() -> None:
         state = model.init_state(model.draw(0))
-        for _ in range(TOKENS):
-            _, state = model.step(token, state)
+        for number in range(TOKENS):
+            _, state = model.step(token, state, torch.tensor([number * BEATS_PER_TOKEN]))
 
     return steps
 
@@ -112,16 +107,12 @@ def measure_all(
     repeats: int,
     rounds: int,
     threads: int,
-    progress: Callable[[Iterable[Subject], int], Iterable[Subject]],
+    progress: Progress,
 ) -> list[Cost]:
-    """The best of each model's turns.
-
-    Raises:
-        UserError: A model could not be measured, and why.
-    """
+    """The best of each model's turns."""
     turns: dict[str, list[Cost]] = {}
-    for subject in progress([subject for _ in range(rounds) for subject in subjects], rounds * len(subjects)):
-        child = Guarded(measure, HOURS, TERABYTE)
+    for subject in progress([subject for _ in range(rounds) for subject in subjects], rounds * len(subjects), "turn"):
+        child = SubprocessCall(measure, HOURS, TERABYTE)
         try:
             cost = child(dataclasses.asdict(subject.config), subject.length, subject.batch, repeats, threads)
         except UserError as error:
@@ -134,19 +125,18 @@ def measure_all(
     return [Cost(*map(min, zip(*turns[subject.name], strict=True))) for subject in subjects]
 
 
-def findings(subjects: Sequence[Subject], costs: Sequence[Cost], settings: Mapping[str, Any]) -> Findings:
-    """What is to be said of measured models."""
+def findings(subjects: Sequence[Subject], costs: Sequence[Cost], rounds: int, threads: int) -> Findings:
+    """Findings on measured models."""
     summary = [
-        f"A training step is forward, backward and Adam, in float32, with threads={settings['threads']} of the CPU; "
-        f"times are the best of {settings['rounds']} rounds. Memory is the most that the process had while training, "
-        "with Python and torch in it. A token is generated alone, without masks.",
+        f"A training step is forward, backward and Adam, in float32, with threads={threads} of the CPU; "
+        f"times are the best of {rounds} rounds. Memory is the peak of the process in training, "
+        "including Python and torch. A token is generated alone, without masks.",
         *([_comparison(subjects, costs)] if len(subjects) > 1 else []),
     ]
     return Findings(
         kind="resources",
         title="Resources",
         summary=summary,
-        settings=settings,
         tables=[_table(subjects, costs)],
         pictures=[_picture(subjects, costs)],
     )
@@ -159,7 +149,7 @@ def _seconds_a_token(subject: Subject, cost: Cost) -> float:
 def _comparison(subjects: Sequence[Subject], costs: Sequence[Cost]) -> str:
     seconds = list(map(_seconds_a_token, subjects, costs))
     ratios = [f"{each / seconds[0]:.2f} for {subject.name}" for subject, each in zip(subjects, seconds, strict=True)]
-    return f"Time to train on a token, {subjects[0].name} being 1: {', '.join(ratios[1:])}."
+    return f"Training time for a token, relative to {subjects[0].name} = 1: {', '.join(ratios[1:])}."
 
 
 def _table(subjects: Sequence[Subject], costs: Sequence[Cost]) -> Table:
@@ -178,14 +168,12 @@ def _table(subjects: Sequence[Subject], costs: Sequence[Cost]) -> Table:
 
 
 def _picture(subjects: Sequence[Subject], costs: Sequence[Cost]) -> Picture:
-    from matplotlib.figure import Figure
-
     panels = {
-        "training, ms a token": [1e3 * each for each in map(_seconds_a_token, subjects, costs)],
+        "training, ms per token": [1e3 * each for each in map(_seconds_a_token, subjects, costs)],
         "memory in training, GB": [cost.memory for cost in costs],
         "generated token, ms": [1e3 * cost.token for cost in costs],
     }
-    figure = Figure(figsize=(10, 1.2 + 0.36 * len(subjects)), layout="constrained")
+    figure = new_figure(10, 1.2 + 0.36 * len(subjects))
     drawn = figure.subplots(1, len(panels), sharey=True)
     for number, (axes, (title, values)) in enumerate(zip(drawn, panels.items(), strict=True)):
         _bars(axes, title, values, colour(number))

@@ -1,4 +1,4 @@
-"""Music in memory, and MIDI files."""
+"""Music in memory (`Score`), and reading, writing, drawing and playing MIDI files."""
 
 from musicgen.midi.chord import NO_CHORD, Chord
 from musicgen.midi.read import MidiError, read_midi

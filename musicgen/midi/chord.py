@@ -1,8 +1,4 @@
-"""Chord symbols: a root and one of eleven qualities, or no chord.
-
-The hard choice: the bass is not kept. No token of ours says it, and a chord that came back from a file with
-another bass than it went in with would be worse than one that never had any.
-"""
+"""Chord symbols: a root and one of eleven qualities, or no chord. The bass note is dropped, because no token has it."""
 
 from __future__ import annotations
 
@@ -11,6 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 ROOTS = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+FLATS = {"m": (3, 10), "m7": (3, 10), "o": (), "o7": (), "/o7": ()}
+"""Roots that charts usually write with a flat, by quality: E♭m but C♯m. Other qualities have `MOST_FLATS`."""
+MOST_FLATS = (1, 3, 8, 10)
 QUALITIES = ("M", "m", "o", "+", "7", "M7", "m7", "o7", "/o7", "sus2", "sus4")
 """Major, minor, diminished, augmented, dominant, major and minor seventh, diminished and half-diminished seventh,
 and the two suspensions: the qualities that the `chorder` package finds, under its names."""
@@ -35,7 +34,7 @@ HARTE = {
     "min9": "m7",
     "": "M",
 }
-"""Shorthands of Harte's syntax to the nearest of the eleven qualities."""
+"""The nearest of the eleven qualities for each shorthand of Harte's syntax."""
 
 CHART = {
     "M": ("", "M", "maj"),
@@ -50,7 +49,7 @@ CHART = {
     "sus2": ("sus2",),
     "sus4": ("sus4", "sus"),
 }
-"""How charts write the qualities, after the root."""
+"""How chord charts write each quality, after the root."""
 
 TONES = {
     "M": (0, 4, 7),
@@ -66,7 +65,7 @@ TONES = {
     "sus4": (0, 5, 7),
     "N": (),
 }
-"""Semitones of the qualities above the root."""
+"""The tones of each quality, in semitones above the root."""
 
 _LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 _ROOT = re.compile(r"([A-G])([#b]*)\Z")
@@ -88,7 +87,7 @@ class Chord(NamedTuple):
     @classmethod
     @lru_cache(1024)  # a song names the same few chords again and again
     def from_mark(cls, text: str) -> Chord | None:
-        """Read `root_quality` or `root_quality_bass`, as in `A_M7_C#` and `N_N_N`; None for any other text."""
+        """Read `root_quality` or `root_quality_bass`, such as `A_M7_C#` and `N_N_N`. None means that it is no chord."""
         root, _, rest = text.partition("_")
         quality = rest.partition("_")[0]
         if root == "N" and quality == "N":
@@ -100,7 +99,7 @@ class Chord(NamedTuple):
 
     @classmethod
     def from_harte(cls, text: str) -> Chord | None:
-        """Read Harte's syntax, as in `Bb:min7/b7`, `G:sus4(b7)` and `N`; None for what is not a chord in it."""
+        """Read Harte's syntax, such as `Bb:min7/b7`, `G:sus4(b7)` and `N`. None means that it is no chord."""
         if text == "N":
             return NO_CHORD
         root, _, rest = text.partition("/")[0].partition(":")
@@ -112,7 +111,7 @@ class Chord(NamedTuple):
 
     @classmethod
     def from_chart(cls, text: str) -> Chord | None:
-        """Read what charts write, as in `Am7`, `F#`, `Bbmaj7`, `Gsus4` and `N.C.`; None for what is no chord."""
+        """Read a chord chart, such as `Am7`, `F#`, `Bbmaj7`, `Gsus4` and `N.C.`. None means that it is no chord."""
         if text in ("N", "N.C.", "NC"):
             return NO_CHORD
         match = _CHART_ROOT.match(text.replace("♯", "#").replace("♭", "b"))
@@ -124,6 +123,12 @@ class Chord(NamedTuple):
     def pitch_classes(self) -> frozenset[int]:
         """Its tones, in semitones above C, 0 to 11."""
         return frozenset((self.root + tone) % 12 for tone in TONES[self.quality])
+
+    @property
+    def root_name(self) -> str:
+        """The root as charts usually write it under such a chord: `Bb`, but `A#` under a diminished one."""
+        is_flat = self.root in FLATS.get(self.quality, MOST_FLATS)
+        return f"{ROOTS[self.root + 1]}b" if is_flat else ROOTS[self.root]
 
     def transposed(self, semitones: int) -> Chord:
         """The same quality on another root."""
@@ -137,7 +142,7 @@ NO_CHORD = Chord(-1, "N")
 
 
 def parse_root(text: str) -> int | None:
-    """`Bb` to 10; None for what is not the name of a pitch class."""
+    """The pitch class of a name: 10 for `Bb`. None means that it is no name of a pitch class."""
     match = _ROOT.match(text)
     if match is None:
         return None

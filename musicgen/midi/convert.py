@@ -1,15 +1,15 @@
-"""A `Score` to and from the objects of miditoolkit, pretty_midi and muspy.
+"""Conversions between a `Score` and the objects of miditoolkit, pretty_midi and muspy.
 
-The hard choice: nothing is made clean on the way. Notes that overlap or have no length, which a MIDI file cannot
-hold, these objects can, and whoever converts there and back has the same notes. What a package does refuse, such as
-a note that ends before it starts, it refuses here as well, unless `musicgen.midi.write.clean` has been before.
+Nothing is cleaned on the way. A MIDI file cannot hold notes that overlap or have no length, but these objects can, so
+converting there and back keeps all notes. What a package itself refuses, such as a note that ends before it starts, is
+refused here too; call `musicgen.midi.write.clean` first.
 
-Chords and annotated beats go where there is a place for them. miditoolkit has markers and pretty_midi has text
-events: `A_M7_A` for a chord, `Beat` and `Downbeat`. muspy has annotations for chords, in a group `chord`, and lists
-of beats and of barlines; a beat on a barline is a downbeat. Other markers, annotations and barlines are not read,
-nor are key signatures, lyrics, pedals and other controllers, of which a score has none.
+Chords and annotated beats become markers in miditoolkit and text events in pretty_midi: `A_M7_A` for a chord, `Beat`
+and `Downbeat`. In muspy, chords are annotations in a group `chord`, and a beat on a barline is a downbeat. Other
+markers, annotations, barlines, key signatures, lyrics, pedals and other controllers are not read. The roles of tracks
+and a score's other markers are not converted.
 
-The packages are imported when they are used: muspy alone takes three seconds.
+The packages are imported only when they are used: muspy alone takes three seconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHORD_GROUP = "chord"
 
 
 def to_miditoolkit(score: Score) -> miditoolkit.MidiFile:
-    """A `miditoolkit.MidiFile`, with chords and beats for markers."""
+    """A `miditoolkit.MidiFile`, with chords and beats as markers."""
     import miditoolkit
 
     midi = miditoolkit.MidiFile(ticks_per_beat=score.ticks_per_beat)
@@ -65,7 +65,7 @@ def to_miditoolkit(score: Score) -> miditoolkit.MidiFile:
         for tick, numerator, denominator in score.time_signatures
     ]
     midi.markers = [miditoolkit.Marker(text, tick) for tick, text in _texts(score)]
-    midi.max_tick = score.end + 1  # as it counts itself: one more than the last
+    midi.max_tick = score.end + 1  # the package counts one more than the last tick
     return midi
 
 
@@ -93,14 +93,14 @@ def from_miditoolkit(midi: miditoolkit.MidiFile) -> Score:
 
 
 def to_pretty_midi(score: Score) -> pretty_midi.PrettyMIDI:
-    """A `pretty_midi.PrettyMIDI` of the same resolution and tempos, with chords and beats for text events.
+    """A `pretty_midi.PrettyMIDI` with the same resolution and tempos, and with chords and beats as text events.
 
-    It is in seconds; the ticks it makes of them again are ours. Tempos are those of a MIDI file: whole microseconds
-    a beat, from the first tick on, and no change to the tempo there is.
+    Its times are in seconds, which it converts back to the same ticks. Tempos are those of a MIDI file: whole
+    microseconds per beat, from the first tick on, without repetitions.
     """
     import pretty_midi
 
-    # Tempos are not to be set in one, only to be read from a file; so it reads a file of nothing else.
+    # Tempos can only be read from a file, so it reads a file that has nothing else.
     tempos_alone = Score(score.ticks_per_beat, np.empty(0, NOTE), tracks=(), tempos=score.tempos)
     midi = pretty_midi.PrettyMIDI(io.BytesIO(midi_bytes(tempos_alone)))
     clock = from_pretty_midi(midi)
@@ -126,8 +126,8 @@ def to_pretty_midi(score: Score) -> pretty_midi.PrettyMIDI:
 
 
 def from_pretty_midi(midi: pretty_midi.PrettyMIDI) -> Score:
-    """The score of a `pretty_midi.PrettyMIDI`: its seconds become the nearest ticks of its own tempo map."""
-    # It keeps the seconds of a tick; rounding takes away what dividing by them added to the tempo.
+    """The score of a `pretty_midi.PrettyMIDI`. Seconds become the nearest ticks of its tempo map."""
+    # It stores the seconds of a tick. Rounding removes the error of dividing by them.
     changes = zip(*midi.get_tempo_changes(), strict=True)
     tempos = make_tempos([(midi.time_to_tick(time), round(float(bpm), 9)) for time, bpm in changes])
     clock = Score(midi.resolution, np.empty(0, NOTE), tempos=tempos)
@@ -157,7 +157,7 @@ def from_pretty_midi(midi: pretty_midi.PrettyMIDI) -> Score:
 
 
 def to_muspy(score: Score) -> muspy.Music:
-    """A `muspy.Music`, with chords for annotations, and beats and barlines where the score has beats."""
+    """A `muspy.Music`, with chords as annotations, and with beats and barlines if the score has beats."""
     import muspy
 
     return muspy.Music(
@@ -182,7 +182,7 @@ def to_muspy(score: Score) -> muspy.Music:
 
 
 def from_muspy(music: muspy.Music) -> Score:
-    """The score of a `muspy.Music`. Its chords of several pitches become notes."""
+    """The score of a `muspy.Music`. Its chord objects become notes."""
     downbeats = {barline.time for barline in music.barlines}
     notes = [
         (note.time, note.end, note.pitch, note.velocity, number)

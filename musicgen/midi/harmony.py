@@ -1,7 +1,7 @@
-"""Chords of a piece that does not name them, found by the `chorder` package.
+"""Chord recognition with the `chorder` package, for pieces without chord markers.
 
-The hard choice: the package looks at two beats at a time but searches the whole piece for their notes, so that an
-hour of music would take it a day. It is given sixteen bars at a time, which changes nothing in what it finds.
+For every two beats the package searches the notes of the whole piece, so an hour of music would take a day. We give it
+sixteen bars at a time, which does not change the result.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ BLOCK_BEATS = 64
 
 
 def find_chords(score: Score) -> tuple[ChordMark, ...]:
-    """Chord changes, at beats; none at all if there are no notes.
+    """Chord changes, at beats. Empty if there are no notes.
 
     Args:
-        score: In which beats are where the file's own grid has them. Drums are not listened to.
+        score: A score whose beats are on its own grid. Drums are ignored.
     """
     found: list[Chord] = []
     block = BLOCK_BEATS * score.ticks_per_beat
@@ -28,7 +28,7 @@ def find_chords(score: Score) -> tuple[ChordMark, ...]:
 
 
 def _chords_of_block(score: Score, first: int, last: int) -> list[Chord]:
-    """The chord of each beat between two ticks, of which `first` is a whole number of beats."""
+    """The chord of each beat from tick `first`, which is on a beat, to tick `last`."""
     from chorder import Dechorder
 
     notes = score.notes[(score.notes["end"] > first) & (score.notes["start"] < last)]

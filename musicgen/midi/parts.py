@@ -1,37 +1,33 @@
-"""Who plays what: drums, bass, or something else.
+"""Which part each track plays: drums, bass, or something else.
 
-The hard choice: a piece is judged as a whole. Composers call riffs and pads "bass" and give solos to bass guitars, so
-a track alone tells little; beside its neighbours, the bass is whoever has the instrument, or else the name, and plays
-lowest. Two may be one bass (a walking line and a plain one take turns), so all near the lowest are.
+A track may state its role. For other tracks the role is guessed.
+
+Design note: the guess looks at the whole piece. Composers call riffs and pads "bass" and give solos to bass guitars, so
+one track alone tells little. Among several, the bass is the track with a bass instrument, or else with a bass name,
+that plays lowest. Two tracks may share one bass line (they take turns), so all tracks near the lowest count as the
+bass.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 import numpy as np
 
 from musicgen.midi.score import Notes, Score, Track
-
-Part = Literal["bass", "drums", "other"]
+from musicgen.midi.score import Part as Part
 
 BASS_PROGRAMS = range(32, 40)
 """General MIDI's basses, counted from 0."""
 BASS_NAME = re.compile(r"bass(?!oon)|walk", re.IGNORECASE)
 HIGHEST_MEAN = 48.0
-"""A track that is a bass by name alone stays below the C under middle C on average."""
+"""A track that is a bass only by its name has a mean pitch below this: the C under middle C."""
 ONE_BASS = 12.0
-"""Basses whose mean pitches are less than an octave apart are one bass."""
+"""Basses with mean pitches less than an octave apart count as one bass."""
 
 
 def part_of(track: Track, notes: Notes) -> Part:
-    """What a track is taken for by itself: by its channel, its instrument, and last its name and pitches.
-
-    Args:
-        track: The track.
-        notes: Its notes.
-    """
+    """The part of a single track: by its channel, its instrument, or its name and pitches."""
     if track.is_drum:
         return "drums"
     is_named = BASS_NAME.search(track.name) is not None and _mean_pitch(notes) < HIGHEST_MEAN
@@ -39,7 +35,7 @@ def part_of(track: Track, notes: Notes) -> Part:
 
 
 def parts(score: Score) -> list[Part]:
-    """What each track of a piece is among the others."""
+    """The part of each track of a piece: its role, or a guess."""
     notes = [score.notes[score.notes["track"] == number] for number in range(len(score.tracks))]
     alone = [part_of(track, played) for track, played in zip(score.tracks, notes, strict=True)]
     claims = [number for number, part in enumerate(alone) if part == "bass" and len(notes[number])]
@@ -47,10 +43,11 @@ def parts(score: Score) -> list[Part]:
     means = {number: _mean_pitch(notes[number]) for number in by_instrument or claims}
     lowest = min(means.values(), default=0.0)
     basses = {number for number, mean in means.items() if mean < lowest + ONE_BASS}
-    return [
+    guessed: list[Part] = [
         "bass" if number in basses else "other" if part == "bass" and len(notes[number]) else part
         for number, part in enumerate(alone)
     ]
+    return [track.role or part for track, part in zip(score.tracks, guessed, strict=True)]
 
 
 def _mean_pitch(notes: Notes) -> float:

@@ -1,57 +1,69 @@
-"""From a MIDI file to a `Score`, or to a reason why not.
+"""Reading a MIDI file into a `Score`.
 
-The hard choice: the fast parser (symusic, a hundred times as fast as those in Python and with the same result)
-dies of many malformed files, and with it the process. So `read_midi` parses in a child process with limits on
-time and memory, and asks of the file first what can be asked cheaply. `parse_midi` is what runs there: for
-code that is itself in such a process.
+Design note: symusic is a hundred times as fast as parsers in Python and gives the same result, but many malformed files
+crash it and the process. So `read_midi` first makes cheap checks and then parses in a child process with limits on time
+and memory. `parse_file` and `parse_midi` run there; other code may call them only in such a process.
 """
 
 from __future__ import annotations
 
 import functools
-import stat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from musicgen.errors import UserError
-from musicgen.guard import Guarded, GuardError
+from musicgen.inputs import read_regular
 from musicgen.midi.chord import Chord
-from musicgen.midi.score import NOTE, TEMPO, ChordMark, Notes, Score, TimeSignature, Track
+from musicgen.midi.markers import is_bar
+from musicgen.midi.roles import read_roles
+from musicgen.midi.score import (
+    NOTE,
+    PEDAL,
+    ChordMark,
+    Marker,
+    Notes,
+    Pedals,
+    Score,
+    TimeSignature,
+    Track,
+    fault_of,
+    tempo_rows,
+)
+from musicgen.subprocess_call import SubprocessCall, SubprocessError
 
 MAX_BYTES = 16 << 20
 MAX_NOTES = 1_000_000
 MAX_BEATS = 200_000
-"""Twenty-seven hours at 120 beats a minute."""
+"""Twenty-seven hours at 120 beats per minute."""
 SECONDS = 10.0
-"""A file at the limits takes about one."""
+"""Time limit for parsing one file. A file at the limits takes about one second."""
 
 
 class MidiError(UserError):
-    """A file that cannot be read as MIDI, and why."""
+    """A file cannot be read as MIDI; the message says why."""
 
 
 def read_midi(path: Path | str) -> Score:
-    """Read a MIDI file, whatever is in it.
+    """Read a MIDI file.
 
-    Notes, tracks, tempos, time signatures and chord markers (`A_M7_A`) are read; pedals, bends, lyrics and
-    other controllers are not.
+    Notes, tracks and their roles, tempos, time signatures, chord markers (`A_M7_A`), other markers and the
+    sustain pedal are read; bends, lyrics and other controllers are not.
 
     Raises:
-        MidiError: It cannot be read. The sentence names the file and says why. Nothing else is raised, and the
-            calling process is safe, however malformed the file is.
+        MidiError: The file cannot be read. No malformed file raises anything else or harms the calling process.
     """
     try:
-        score: Score = _child()(str(Path(path).absolute()), str(path))  # the child stays in the folder it began in
-    except GuardError as error:
+        score: Score = _child()(str(Path(path).absolute()), str(path))  # the child keeps its first working folder
+    except SubprocessError as error:
         raise MidiError(f"{path}: not a MIDI file that can be read (parsing it {error})") from None
     return score
 
 
 @functools.cache
-def _child() -> Guarded:
-    return Guarded(parse_file, SECONDS)
+def _child() -> SubprocessCall:
+    return SubprocessCall(parse_file, SECONDS)
 
 
 def parse_file(path: Path | str, name: str | None = None) -> Score:
@@ -59,7 +71,7 @@ def parse_file(path: Path | str, name: str | None = None) -> Score:
 
     Args:
         path: The file.
-        name: What a sentence is to call it, if not by its path.
+        name: Its name in error messages, if not the path.
     """
     try:
         return parse_midi(read_bytes(path))
@@ -72,65 +84,63 @@ def read_bytes(path: Path | str) -> bytes:
     """The bytes of a file that may be MIDI.
 
     Raises:
-        MidiError: It is not an ordinary file, cannot be opened, or is too large.
+        MidiError: It is not a regular file, cannot be opened, or is too large.
     """
     try:
-        status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise MidiError("not a file")
-        if status.st_size > MAX_BYTES:
-            raise MidiError(f"{status.st_size / 1e6:,.0f} MB is too large, the limit is {MAX_BYTES >> 20} MB")
-        return Path(path).read_bytes()
+        return read_regular(path, MAX_BYTES)
     except OSError as error:
         raise MidiError(str(error.strerror)) from None
-    except ValueError:  # a path that no system can have, such as one with a NUL in it
-        raise MidiError("not a path") from None
 
 
 def parse_midi(data: bytes) -> Score:
-    """Parse the bytes of a MIDI file. Malformed bytes may end the process: see `read_midi`.
+    """Parse the bytes of a MIDI file. Malformed bytes may crash the process: see `read_midi`.
 
     Raises:
-        MidiError: They are not MIDI that we can use, and why.
+        MidiError: The bytes are not MIDI that we can use.
     """
     check_chunks(data)
-    from symusic import Score as Parsed  # here, so that a child alone pays for the import
+    from symusic import Score as Parsed  # here, so that only the child imports it
 
     try:
         parsed: Any = Parsed.from_midi(data)
-    except (RuntimeError, ValueError):  # what the parser says of it is not the same each time
+    except (RuntimeError, ValueError):  # the messages of the parser vary
         raise MidiError("malformed MIDI (damaged, or cut off)") from None
     ticks_per_beat = parsed.ticks_per_quarter
     tracks = [track for track in parsed.tracks if len(track.notes)]
     if sum(len(track.notes) for track in tracks) > MAX_NOTES:
         raise MidiError(f"more than {MAX_NOTES:,} notes")
     tempos = parsed.tempos.numpy()
+    roles = read_roles(data)
+    named = [Track(track.name, int(track.program), bool(track.is_drum)) for track in tracks]
+    marks = [(Marker(int(marker.time), marker.text), Chord.from_mark(marker.text)) for marker in parsed.markers]
     if not (tempos["mspq"] > 0).all():
-        raise MidiError("a tempo of zero microseconds a beat")
+        raise MidiError("a tempo of zero microseconds per beat")
     score = Score(
         ticks_per_beat=ticks_per_beat,
         notes=np.concatenate([_notes(track.notes.numpy(), number) for number, track in enumerate(tracks)] or [_NONE]),
-        tracks=tuple(Track(track.name, int(track.program), bool(track.is_drum)) for track in tracks),
-        tempos=np.array(list(zip(tempos["time"], 6e7 / tempos["mspq"], strict=True)), TEMPO),
+        tracks=tuple(track._replace(role=roles.get(track)) for track in named),
+        tempos=tempo_rows(tempos["time"], 6e7 / tempos["mspq"]),
         time_signatures=tuple(
             TimeSignature(item.time, item.numerator, item.denominator) for item in parsed.time_signatures
         ),
-        chords=tuple(
-            ChordMark(marker.time, chord)
-            for marker in parsed.markers
-            if (chord := Chord.from_mark(marker.text)) is not None
-        ),
+        chords=tuple(ChordMark(marker.tick, chord) for marker, chord in marks if chord is not None),
+        markers=tuple(marker for marker, chord in marks if chord is None and not is_bar(marker.text)),
+        pedals=np.concatenate([*(_pedals(track.controls, number) for number, track in enumerate(tracks)), _NO_PEDALS]),
     )
-    times = np.concatenate([score.notes["start"], score.notes["end"], score.tempos["tick"]])
-    if times.max(initial=0) > MAX_BEATS * ticks_per_beat or times.min(initial=0) < 0:  # the parser's 32 bits overflow
+    times = np.concatenate([score.notes["start"], score.notes["end"], score.tempos["tick"], score.pedals["tick"]])
+    if times.max(initial=0) > MAX_BEATS * ticks_per_beat or times.min(initial=0) < 0:  # below 0: 32 bits overflowed
         raise MidiError(f"longer than {MAX_BEATS:,} beats")
+    if fault := fault_of(score):
+        raise MidiError(f"malformed MIDI ({fault})")
     for _, numerator, denominator in score.time_signatures:
         if numerator < 1 or denominator not in (1, 2, 4, 8, 16, 32, 64):
             raise MidiError(f"a time signature of {numerator}/{denominator}")
     return score
 
 
-_NONE = np.empty(0, NOTE)
+_NONE, _NO_PEDALS = np.empty(0, NOTE), np.empty(0, PEDAL)
+SUSTAIN, DOWN = 64, 64
+"""The controller of the sustain pedal, and its lowest value that means down."""
 
 
 def _notes(columns: dict[str, np.ndarray], track: int) -> Notes:
@@ -141,11 +151,23 @@ def _notes(columns: dict[str, np.ndarray], track: int) -> Notes:
     return notes
 
 
+def _pedals(controls: Any, track: int) -> Pedals:
+    """The changes of a track's pedal. The parser's own list lacks a pedal that is never released."""
+    if not len(controls):
+        return _NO_PEDALS
+    columns = controls.numpy()
+    is_pedal = columns["number"] == SUSTAIN
+    pedals = np.empty(int(is_pedal.sum()), PEDAL)
+    pedals["tick"], pedals["track"] = columns["time"][is_pedal], track
+    pedals["is_down"] = columns["value"][is_pedal] >= DOWN
+    return pedals
+
+
 def check_chunks(data: bytes) -> None:
-    """See that there is a header and that every chunk is whole: what most broken files are not.
+    """Check that there is a header and that every chunk is complete. Most broken files fail here.
 
     Raises:
-        MidiError: What is wrong.
+        MidiError: Something is wrong; the message says what.
     """
     if not data:
         raise MidiError("empty file")
@@ -155,13 +177,16 @@ def check_chunks(data: bytes) -> None:
     if division >= 1 << 15:
         raise MidiError("times in SMPTE frames, not in beats: export it with a musical time base")
     if division == 0:
-        raise MidiError("a time base of zero ticks a beat")
+        raise MidiError("a time base of zero ticks per beat")
     place, tracks = 8 + int.from_bytes(data[4:8], "big"), 0
     while place + 8 <= len(data):
         name, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "big")
         place += 8 + size
-        if place > len(data):
-            raise MidiError(f"cut short ({place - len(data):,} bytes are missing at its end)")
+        lacking = place - len(data)
+        if lacking > MAX_BYTES:
+            raise MidiError("damaged (a chunk of it claims to be longer than any MIDI file)")
+        if lacking > 0:
+            raise MidiError(f"cut short ({lacking:,} {'byte is' if lacking == 1 else 'bytes are'} missing at its end)")
         tracks += name == b"MTrk"
     if not tracks:
         raise MidiError("a MIDI header and no tracks")

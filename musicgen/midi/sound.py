@@ -1,7 +1,7 @@
-"""From a `Score` to a WAV file, by a soundfont.
+"""Rendering a `Score` to a WAV file with a soundfont.
 
-The hard choice: it needs no system package. Our own synthesiser (synthesis.py) plays the small soundfont that comes
-with pretty_midi, in a child process, because a soundfont may be anything; FluidSynth is there for those who have it.
+Design note: this needs no system package. Our own synthesiser (synthesis.py) plays the small soundfont that comes with
+pretty_midi. It runs in a child process, because a soundfont may be malformed. FluidSynth is an option.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from musicgen.errors import UserError
 from musicgen.files import kind_of
-from musicgen.guard import Guarded, GuardError
 from musicgen.midi.score import Score
 from musicgen.midi.synthesis import TAIL, synthesise, to_integers
 from musicgen.midi.write import midi_bytes, playable
+from musicgen.subprocess_call import SubprocessCall, SubprocessError
 
 Synthesiser = Literal["auto", "fluidsynth"]
 
@@ -35,13 +35,13 @@ def render_wav(
     """The sound of a score as a WAV file: 16 bits, stereo, with its loudest sample at -1 dB.
 
     Args:
-        score: Notes outside what MIDI can say are left out.
-        soundfont: An .sf2 file (or .sf3, for FluidSynth); the small one that pretty_midi ships by default.
-        sample_rate: Frames a second.
-        synthesiser: `auto` is ours; `fluidsynth` is the program of this name, if it is installed.
+        score: The score. Notes that MIDI cannot express are left out.
+        soundfont: An .sf2 file (or .sf3, for FluidSynth). By default, the small one of pretty_midi.
+        sample_rate: Frames per second.
+        synthesiser: `auto` is our own; `fluidsynth` is the program of this name, if it is installed.
 
     Raises:
-        UserError: There are no notes, the piece is too long, or the soundfont cannot be used, and why.
+        UserError: There are no notes, the piece is too long, or the soundfont cannot be used.
     """
     score = score.replace(notes=playable(score.notes))
     if not len(score.notes):
@@ -51,16 +51,16 @@ def render_wav(
     soundfont = soundfont or default_soundfont()
     if kind_of(soundfont) != "file":
         raise UserError(f"{soundfont}: there is no such soundfont")
-    # Four times what our synthesiser takes on a slow core; and room for the sound and for the font, which is mapped.
+    # Four times the time of our synthesiser on a slow core, and memory for the sound and the memory-mapped font.
     seconds = 30 + score.duration + len(score.notes) / 500
     megabytes = 1024 + (soundfont.stat().st_size + int((score.duration + TAIL) * sample_rate) * 32) // 1_000_000
     if synthesiser == "fluidsynth":
         samples = _run_fluidsynth(score, soundfont, sample_rate, seconds)
     else:
-        child = Guarded(synthesise, seconds, megabytes)
+        child = SubprocessCall(synthesise, seconds, megabytes)
         try:
             samples = child(score, str(soundfont), sample_rate)
-        except GuardError as error:
+        except SubprocessError as error:
             raise UserError(f"{soundfont}: not a soundfont that can be played (rendering {error})") from None
         finally:
             child.close()
@@ -71,8 +71,8 @@ def render_wav(
 
 
 def default_soundfont() -> Path:
-    """The soundfont that every installation has, inside the package pretty_midi."""
-    package = importlib.util.find_spec("pretty_midi")  # looked up, not imported: it is slow to import
+    """The soundfont in the package pretty_midi, which every installation has."""
+    package = importlib.util.find_spec("pretty_midi")  # not imported, because that is slow
     folders = (package.submodule_search_locations if package else None) or []
     found = [path for folder in folders for path in sorted(Path(folder).rglob("*.sf2"))]
     if not found:
@@ -88,9 +88,9 @@ def _run_fluidsynth(score: Score, soundfont: Path, sample_rate: int, seconds: fl
         midi, raw = Path(folder, "score.mid"), Path(folder, "sound.raw")
         midi.write_bytes(midi_bytes(score))
         options = ["-n", "-i", "-q", "-g", "0.3", "-r", str(sample_rate), "-T", "raw", "-O", "s16", "-F", str(raw)]
-        command = [program, *options, str(soundfont.resolve()), str(midi)]  # whole: it may begin with a dash
+        command = [program, *options, str(soundfont.resolve()), str(midi)]  # absolute: a name may begin with a dash
         try:
-            run = subprocess.run(  # noqa: S603  (arguments, not a shell's line)
+            run = subprocess.run(  # noqa: S603  (arguments, not a shell command)
                 command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds
             )
         except subprocess.TimeoutExpired:

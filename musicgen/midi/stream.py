@@ -1,11 +1,10 @@
-"""A MIDI file written as its music comes, in the same memory however long it gets.
+"""Writing a MIDI file while its music is generated, in constant memory.
 
-The hard choice: a MIDI file has its tracks one after the other, each with its length before it, and music comes in
-all of them at once. So each track goes to a file of its own, and `close` copies them into one. Those files are
-beside the target, on the disk that has room for it, but have no names: they are gone as soon as nobody has them
-open, even if the process is killed. What comes later can change what is said of what came before (a note cuts
-another of its pitch short, and bars are counted to the last in which a note starts), so this much waits in memory:
-the notes that sound, and the tempos, chords and marks since a note last started.
+Design note: a MIDI file has its tracks one after the other, each with its length first, but music comes in
+all tracks at once. So each track goes to its own temporary file, and `close` copies them into one. These files are in
+the folder of the target but have no names, so they vanish even if the process is killed. Later music can change what
+earlier music becomes: a note ends an earlier one of its pitch, and bars are counted up to the last one in which a note
+starts. So the sounding notes, and the tempos, chords and marks since the last start of a note, wait in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import numpy as np
 
 from musicgen.errors import UserError
 from musicgen.files import atomic_file, check_writable, user_errors
-from musicgen.midi.score import NOTE, Score, TimeSignature, Track
+from musicgen.midi.score import NOTE, Score, Track
 from musicgen.midi.write import (
     Mark,
     TrackWriter,
@@ -34,14 +33,15 @@ from musicgen.midi.write import (
     header,
     note_events,
     openings,
+    signatures,
     write_tracks,
 )
 
 
 class MidiStream:
-    """A MIDI file that is written a part at a time: byte for byte what `midi_bytes` gives of the whole.
+    """A MIDI file that is written in parts. Its bytes equal those of `midi_bytes` for the whole piece.
 
-    As a context it is closed at the end, and discarded if anything is raised.
+    As a context manager it closes the file at the end, and discards it if an exception is raised.
     """
 
     def __init__(
@@ -49,26 +49,23 @@ class MidiStream:
         path: Path,
         ticks_per_beat: int,
         tracks: Sequence[Track],
-        time_signatures: Sequence[TimeSignature] = (),
     ) -> None:
-        """Begin a file. Until it is closed there is nothing at its path, or what was there before.
+        """Begin a file. The path stays as it was until the file is closed.
 
         Args:
-            path: Where to. The folder must exist. If it is a link, what it points to is written.
+            path: The file. Its folder must exist. If it is a link, the target of the link is written.
             ticks_per_beat: Ticks in a quarter note.
             tracks: The instruments.
-            time_signatures: The one of the whole piece, from tick 0 on; without it the piece is in 4/4.
 
         Raises:
-            UserError: It cannot be written there, or the tracks need more channels than MIDI has.
-            ValueError: The time signature changes, or MIDI cannot say the resolution or a program.
+            UserError: The file cannot be written, or the tracks need more channels than MIDI has.
+            ValueError: MIDI cannot express the resolution or a program.
         """
-        silence = Score(ticks_per_beat, np.empty(0, NOTE), tuple(tracks), time_signatures=tuple(time_signatures))
-        self._rest = explicit(silence)
-        if len(self._rest.time_signatures) != 1:
-            raise ValueError(f"one time signature can be streamed, at tick 0, not {self._rest.time_signatures}")
+        self._rest = explicit(Score(ticks_per_beat, np.empty(0, NOTE), tuple(tracks)))
         self._path = path
-        self._frame = _frame(silence)
+        self._frame = _frame(self._rest)
+        self._metre = self._rest.time_signatures[0]  # the last that is certain, and so many bars are before it
+        self._metre_bars = 0
         self._header = header(ticks_per_beat, len(tracks))
         try:
             first, self._channels = openings(tracks), channels(tracks)
@@ -76,8 +73,8 @@ class MidiStream:
             raise UserError(f"{path}: {error}") from None
 
         self._marks: list[Mark] = []
-        self._until = 0  # what starts before has been given
-        self._bars_until = 0  # bars that begin before are certain, and so is all else the conductor says
+        self._until = 0  # everything that starts before this tick has been given
+        self._bars_until = 0  # bars, tempos, chords and marks before this tick are final
         self._bars = 0
         check_writable(path)
         self._files = contextlib.ExitStack()
@@ -87,17 +84,19 @@ class MidiStream:
                 track.write(events)
 
     def write(self, score: Score, until: int, marks: Sequence[Mark] = ()) -> None:
-        """Write what starts before a tick, as far as it is certain by then. What starts later is left to a later call.
+        """Write everything final that starts before a tick. The rest waits for a later call.
 
         Args:
-            score: With the resolution, tracks and time signature of the stream. It need not be clean: see `clean`.
-            until: Nothing that starts before this tick is yet to come. It never goes back.
+            score: A score with the resolution and tracks of the stream. It need not be clean. Time signatures before
+                the last `until` are known already.
+            until: The caller will give nothing more that starts before this tick. It never decreases.
             marks: As for `midi_bytes`.
 
         Raises:
             UserError: The disk is full, or fails. Nothing is left of the file.
-            ValueError: Something starts before the last `until`, or the score is not one of this stream.
+            ValueError: Something starts before the last `until`, or the score does not fit this stream.
         """
+        marks = [*score.markers, *marks]
         self._check(score, until, marks)
         notes, tempos = score.notes, score.tempos
         part = clean(
@@ -105,6 +104,10 @@ class MidiStream:
                 notes=np.concatenate([self._rest.notes, notes[notes["start"] < until]]),
                 tempos=np.concatenate([self._rest.tempos, tempos[tempos["tick"] < until]]),
                 chords=(*self._rest.chords, *(chord for chord in score.chords if chord.tick < until)),
+                time_signatures=(
+                    *self._rest.time_signatures,
+                    *(item for item in signatures(score) if self._until <= item.tick < until),
+                ),
             )
         )
         self._marks += [mark for mark in marks if mark[0] < until]
@@ -121,10 +124,10 @@ class MidiStream:
         )
 
     def close(self) -> None:
-        """Finish: the file appears under its name, whole. Of one that is closed or discarded, nothing.
+        """Finish the file, which then appears at its path. Does nothing if it is closed or discarded.
 
         Raises:
-            UserError: It cannot be written. Nothing is left of it, and what was there before stays.
+            UserError: It cannot be written. The path stays as it was.
         """
         if self._tracks[0].file.closed:
             return
@@ -134,8 +137,8 @@ class MidiStream:
         self.discard()
 
     def discard(self) -> None:
-        """Leave nothing of a file that is not closed."""
-        with contextlib.suppress(OSError):  # a full disk does not take what is in the buffer at closing either
+        """Remove everything of a file that is not closed."""
+        with contextlib.suppress(OSError):  # closing may flush to a full disk
             self._files.close()
 
     def __enter__(self) -> MidiStream:
@@ -153,26 +156,38 @@ class MidiStream:
         if until < self._until:
             raise ValueError(f"the music is written up to tick {self._until}, and cannot go back to {until}")
         if _frame(score) != self._frame:
-            raise ValueError(f"the resolution, tracks and time signature are {_frame(score)}, not {self._frame}")
+            raise ValueError(f"the resolution and tracks are {_frame(score)}, not {self._frame}")
+        held = [item for item in self._rest.time_signatures if item.tick < self._until] or [self._metre]
+        given = [item for item in score.time_signatures if item.tick < self._until]
+        if given and given[-1] != held[-1]:
+            raise ValueError(f"the time signature is {held[-1]}, not {given[-1]}")
         ticks = [*score.notes["start"][:1].tolist(), *score.tempos["tick"][:1].tolist()]  # both are in order of time
         ticks += [chord.tick for chord in score.chords] + [tick for tick, _ in marks]
         if min(ticks, default=until) < self._until:
             raise ValueError(f"something starts at tick {min(ticks)}, and the music is written up to {self._until}")
 
     def _put(self, part: Score, until: float, certain: float) -> None:
-        """Put on disk what a clean part says: of notes before tick `until`, of all else before tick `certain`."""
-        _, _, (signature,) = self._frame
-        lines = bar_lines_of(signature, part.ticks_per_beat, self._bars, self._bars_until).tolist()
+        """Write a clean part to disk: notes before tick `until`, everything else before tick `certain`."""
+        lines = list[int]()
+        for metre in [item for item in part.time_signatures if item.tick < self._bars_until]:
+            lines += self._lines(part, metre.tick, len(lines))
+            self._metre, self._metre_bars = metre, self._bars + len(lines)
+        lines += self._lines(part, self._bars_until, len(lines))
         bars = enumerate(lines, start=self._bars + 1)
         self._bars += len(lines)
-        said = [[event for event in conductor_events(part, bars, self._marks) if event[0] < certain]]
-        said += [
+        contents = [[event for event in conductor_events(part, bars, self._marks) if event[0] < certain]]
+        contents += [
             note_events(part, number, channel, self._until, until) for number, channel in enumerate(self._channels)
         ]
         with self._or_nothing():
-            for track, events in zip(self._tracks, said, strict=True):
+            for track, events in zip(self._tracks, contents, strict=True):
                 track.write(events)
-                track.file.flush()  # so that a full disk is noticed now
+                track.file.flush()  # notices a full disk now
+
+    def _lines(self, part: Score, end: int, more: int) -> list[int]:
+        """Bar lines of the current time signature before a tick, after those written and `more` that will be."""
+        first = self._bars + more - self._metre_bars
+        return [int(line) for line in bar_lines_of(self._metre, part.ticks_per_beat, first, end)]
 
     @contextlib.contextmanager
     def _or_nothing(self) -> Iterator[None]:
@@ -185,11 +200,11 @@ class MidiStream:
             raise
 
 
-def _frame(score: Score) -> tuple[int, tuple[Track, ...], tuple[TimeSignature, ...]]:
-    """What is the same of all parts of a piece: its resolution, tracks and time signature."""
-    return score.ticks_per_beat, score.tracks, explicit(score).time_signatures
+def _frame(score: Score) -> tuple[int, tuple[Track, ...]]:
+    """What all parts of a piece share: resolution and tracks."""
+    return score.ticks_per_beat, score.tracks
 
 
 def _nameless_file(path: Path) -> IO[bytes]:
-    """A file in the folder of another. Where no file can be without a name, it has one like this for a moment."""
+    """A temporary file in the folder of another. On systems that need a name, it has this one."""
     return TemporaryFile(dir=path.resolve().parent, prefix=".", suffix=".partial")

@@ -1,9 +1,8 @@
-"""A small soundfont synthesiser: notes of a `Score` in, frames of sound out.
+"""A small soundfont synthesiser: it turns the notes of a `Score` into sound.
 
-The hard choice: it is our own, two hundred lines of numpy. symusic's plays most of the one soundfont that every
-installation has (pretty_midi's) at wrong pitches: it ignores the root keys of zones, filters and tuning beyond a
-semitone. Ours renders all notes of one key at once from one looped, filtered tone, so a song takes a second. It leaves
-out what a piece without controllers hardly needs: vibrato, reverb, chorus.
+Design note: this is our own, two hundred lines of numpy, because symusic plays most of the soundfont of pretty_midi at
+wrong pitches: it ignores the root keys of zones, filters, and tuning beyond a semitone. Ours renders all notes of one
+key from one looped, filtered tone, so a song takes a second. It has no vibrato, reverb or chorus.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from musicgen.midi.score import Score
 Signal = NDArray[np.float32]
 
 LONGEST_NOTE = 60.0
-"""Seconds that a key may be held. Longer ones end there, so that memory stays in bounds."""
+"""The longest note in seconds. Longer notes end there, which limits memory."""
 TAIL = 4.0
-"""Seconds in which the last notes may die away."""
+"""Seconds for the last notes to fade."""
 PEAK = 10 ** (-1 / 20)
-"""One decibel below full scale: room for what a player's resampling adds."""
+"""One decibel below full scale, because resampling in a player may add a little."""
 SILENCE = 1e-4
 
 _TABLES = {
@@ -41,9 +40,9 @@ _TABLES = {
         *[("rate", "<u4"), ("root", "u1"), ("correction", "i1"), ("link", "<u2"), ("type", "<u2")],
     ],
 }  # fmt: skip
-"""The tables of a soundfont, as its specification (2.01) lays them out."""
+"""The tables of a soundfont, in the layout of its specification (2.01)."""
 
-# Generators: the specification's name for a parameter of a zone, and its number.
+# Generators, as the specification calls the parameters of a zone, and their numbers.
 _START, _END, _LOOP_START, _LOOP_END = (0, 4), (1, 12), (2, 45), (3, 50)  # in samples, and in 32768 samples
 _CUTOFF, _RESONANCE, _ENVELOPE_TO_CUTOFF, _PAN, _ATTENUATION = 8, 9, 11, 17, 48
 _FILTER_ENVELOPE, _VOLUME_ENVELOPE = 25, 33  # the first of: delay, attack, hold, decay, sustain, release
@@ -55,7 +54,7 @@ _DRUM_BANK = 128
 
 
 def synthesise(score: Score, soundfont: str, sample_rate: int) -> NDArray[np.int16]:
-    """Play a score. All notes of an instrument and key are cut from the same tones."""
+    """The sound of a score, shape (frames, 2). All notes of an instrument and key are cut from the same tones."""
     font = _SoundFont(soundfont)
     notes = score.notes
     end = score.duration
@@ -85,7 +84,7 @@ def synthesise(score: Score, soundfont: str, sample_rate: int) -> NDArray[np.int
 
 
 class _Zone(NamedTuple):
-    """A sample and how it is played: what a preset and an instrument say of it together."""
+    """A sample and its parameters, from the preset and the instrument."""
 
     generators: dict[int, int]
     sample: Any
@@ -104,19 +103,19 @@ class _Zone(NamedTuple):
         return low <= pitch <= high
 
     def seconds(self, kind: int, pitch: int = 60) -> float:
-        """A time of an envelope. Those of hold and decay, at 2 and 3, may be shorter for higher keys."""
+        """A time of an envelope in seconds. Hold and decay may be shorter for higher keys."""
         by_key = self.value({27: 31, 28: 32, 35: 39, 36: 40}.get(kind, -1)) if pitch != 60 else 0
         return float(2 ** (np.clip(self.value(kind) + by_key * (60 - pitch), -12_000, 8_000) / 1200))
 
     def envelope(self, first: int, pitch: int, seconds: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """How far an envelope has risen in its attack, and fallen in its decay, both from 0 to 1."""
+        """How far an envelope has risen in its attack and fallen in its decay, both from 0 to 1."""
         delay, attack, hold, decay = (self.seconds(first + part, pitch) for part in range(4))
         seconds = seconds - delay
         return (seconds / attack).clip(0, 1), ((seconds - attack - hold) / decay).clip(0, 1)
 
 
 class _SoundFont:
-    """The tables of an .sf2 file, and its samples, which stay on the disk until they are played."""
+    """The tables of an .sf2 file, and its samples, which are memory-mapped."""
 
     def __init__(self, path: str) -> None:
         data = np.memmap(path, np.uint8, "r")
@@ -134,13 +133,13 @@ class _SoundFont:
         self.tables = {name: np.frombuffer(chunks[name], np.dtype(fields)) for name, fields in _TABLES.items()}
         self.samples = chunks[b"smpl"][: len(chunks[b"smpl"]) // 2 * 2].view("<i2")
 
-    @functools.cache  # noqa: B019  (both live as long as the call)
+    @functools.cache  # noqa: B019  (the child process ends after the call)
     def zones(self, program: int, is_drum: bool) -> list[_Zone]:
-        """The zones of a preset; of its bank's first, or at least of the first, if the font has no such preset."""
+        """The zones of a preset. If the font lacks it: of the first preset of the bank, or of the first of all."""
         presets = self.tables[b"phdr"][:-1]
         banks = presets["bank"] == _DRUM_BANK if is_drum else presets["bank"] == 0
         wanted = [*np.flatnonzero(banks & (presets["program"] == program)), *np.flatnonzero(banks)]
-        if not is_drum:  # drums without a kit would be played on a piano
+        if not is_drum:  # otherwise a piano would play the drums
             wanted += range(len(presets))
         if not wanted:
             return []
@@ -158,7 +157,7 @@ class _SoundFont:
         return found
 
     def _bags(self, heads: bytes, bags: bytes, generators: bytes, index: int, target: int) -> Iterator[dict[int, int]]:
-        """What each zone of a preset or instrument says; a first one without a target speaks for all."""
+        """The generators of each zone of a preset or instrument. A first zone without a target holds for all."""
         first, last = self.tables[heads]["bag"][index : index + 2].tolist()
         common: dict[int, int] = {}
         for bag in range(first, last):
@@ -171,7 +170,7 @@ class _SoundFont:
 
 
 def _chunks(data: NDArray[np.uint8], place: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, first byte and size of the chunks between two places."""
+    """Name, first byte and size of each chunk between two places."""
     while place + 8 <= end:
         size = int.from_bytes(bytes(data[place + 4 : place + 8]), "little")
         yield bytes(data[place : place + 4]), place + 8, size
@@ -179,15 +178,15 @@ def _chunks(data: NDArray[np.uint8], place: int, end: int) -> Iterator[tuple[byt
 
 
 class _Voice:
-    """A key of an instrument: its tone without an envelope, with it, and how it dies away."""
+    """One key of an instrument: its tone with and without the envelope, and its release."""
 
     def __init__(self, font: _SoundFont, zone: _Zone, pitch: int, frames: int, rate: int) -> None:
-        release = max(zone.seconds(_VOLUME_ENVELOPE + 5), 0.02)  # a key let go at once would click
+        release = max(zone.seconds(_VOLUME_ENVELOPE + 5), 0.02)  # an instant release would click
         ending = np.arange(int(min(0.8 * release, TAIL) * rate)) / (release * rate)
         self.release = (10 ** (-5 * ending)).astype(np.float32)  # 100 dB in all
         tone = _filter(zone, pitch, _tone(font, zone, pitch, frames + len(self.release), rate), rate)
         pan = (np.clip(zone.value(_PAN), -500, 500) / 1000 + 0.5) * np.pi / 2
-        # The hardware of the standard's authors took 0.4 of what it is told, and fonts are made for it.
+        # The original hardware used 0.4 of the attenuation, and fonts are made for it.
         gain = 10 ** (-0.4 * max(zone.value(_ATTENUATION), 0) / 200)
         self.gains = (float(np.cos(pan) * gain), float(np.sin(pan) * gain))
         risen, fallen = zone.envelope(_VOLUME_ENVELOPE, pitch, np.arange(len(tone)) / rate)
@@ -197,7 +196,7 @@ class _Voice:
         self.held = tone * self.levels
 
     def add(self, mix: Signal, start: int, length: int, gain: float) -> None:
-        """Play a note into a mix, which ends where it ends."""
+        """Add a note to a mix. It is cut at the end of the mix."""
         held = self.held[: min(length, mix.shape[1] - start)]
         ending = self.tone[length : min(length + len(self.release), mix.shape[1] - start)]
         for row, side in zip(mix, self.gains, strict=True):
@@ -210,7 +209,7 @@ class _Voice:
 
 
 def _tone(font: _SoundFont, zone: _Zone, pitch: int, frames: int, rate: int) -> Signal:
-    """A sample at the speed that its key asks for, looped if it is to be."""
+    """A sample at the speed of its key, looped if the zone says so."""
     sample = zone.sample
     start, end = int(sample["start"]) + zone.address(_START), int(sample["end"]) + zone.address(_END)
     data = font.samples[max(start, 0) : max(end, 0)].astype(np.float32) / 32768
@@ -229,7 +228,7 @@ def _tone(font: _SoundFont, zone: _Zone, pitch: int, frames: int, rate: int) -> 
         positions[beyond] = loop_start + (positions[beyond] - loop_start) % (loop_end - loop_start)
     else:
         positions = positions[positions < len(data) - 1]
-    # A curve through four neighbours: straight lines between two would be heard as a hiss above low notes.
+    # Cubic interpolation: linear interpolation would add a hiss to low notes.
     whole = positions.astype(np.int64)
     part = (positions - whole).astype(np.float32)
     before, here, there, after = (data.take(whole + shift, mode="clip") for shift in (-1, 0, 1, 2))
@@ -240,7 +239,7 @@ def _tone(font: _SoundFont, zone: _Zone, pitch: int, frames: int, rate: int) -> 
 
 
 def _filter(zone: _Zone, pitch: int, tone: Signal, rate: int) -> Signal:
-    """The zone's low-pass filter, whose cutoff an envelope moves: on overlapping frames, by their spectra."""
+    """Apply the low-pass filter of a zone, whose cutoff follows an envelope, to the spectra of overlapping frames."""
     hop = 512
     centres = np.arange(len(tone) // hop + 2) * hop / rate
     risen, fallen = zone.envelope(_FILTER_ENVELOPE, pitch, centres)
@@ -248,7 +247,7 @@ def _filter(zone: _Zone, pitch: int, tone: Signal, rate: int) -> Signal:
     cutoff = 8.176 * 2 ** ((zone.value(_CUTOFF) + zone.value(_ENVELOPE_TO_CUTOFF) * level).clip(1500, 13_500) / 1200)
     if cutoff.min(initial=np.inf) > 16_000 or not len(tone):
         return tone
-    window = np.hanning(2 * hop + 1)[:-1].astype(np.float32)  # windows half over one another add up to 1
+    window = np.hanning(2 * hop + 1)[:-1].astype(np.float32)  # half-overlapping windows add up to 1
     padded = np.pad(tone, (hop, 2 * hop))
     result = np.zeros(len(padded) + 4 * hop, np.float32)
     frames = sliding_window_view(padded, 2 * hop)[::hop][: len(cutoff)]
@@ -257,14 +256,14 @@ def _filter(zone: _Zone, pitch: int, tone: Signal, rate: int) -> Signal:
     for place, (frame, limit) in enumerate(zip(frames, cutoff, strict=False)):
         ratio = (frequencies / limit) ** 2
         gain = 1 / np.sqrt((1 - ratio) ** 2 + ratio / quality**2)
-        # Of twice the frame's length and turned to its middle: what the filter smears falls on both sides of it.
+        # Zero-padded to twice the length on both sides, so that the filter may smear in both directions.
         spread = np.fft.irfft(np.fft.rfft(np.pad(frame * window, hop)) * gain)
         result[place * hop : place * hop + 4 * hop] += spread.astype(np.float32)
     return result[2 * hop : 2 * hop + len(tone)]
 
 
 def to_integers(mix: Signal, soundfont: str) -> NDArray[np.int16]:
-    """Frames of 16 bits, left and right, from two rows of any loudness; changes what it is given."""
+    """Normalised 16-bit frames, shape (frames, 2), from a mix of shape (2, frames), which is changed in place."""
     peak = max(float(mix.max(initial=0)), -float(mix.min(initial=0)))
     if not 0 < peak < np.inf:
         raise UserError(f"{soundfont}: has no sound for any of the notes; give another soundfont")

@@ -1,13 +1,13 @@
 """Dropout that does not dominate a training step.
 
-torch's CPU dropout draws a float for every number, by itself a seventh of a step of the paper's model, and keeps
-it for the backward pass. Here one 64-bit random integer serves four numbers and what is kept is two bytes each, or
-nothing at all after a ReLU: a unit passed exactly where the output is positive.
+torch's CPU dropout draws a float for every number, which takes a seventh of a step of the paper's model, and keeps it
+for the backward pass. Here one 64-bit random integer serves four numbers. Two bytes are kept for each, or nothing after
+a ReLU: a unit passed exactly where the output is positive.
 
-The rate is met to one part in 65 536.
+The rate is exact to one part in 65 536.
 
-The hard choice: a mask is a function of the draw, the place in the model and the row of the batch, like all noise.
-However many processes share a batch, and whichever step a run is resumed at, each row meets the same masks.
+Design note: a mask is a function of the draw, the place in the model and the row of the batch, like all noise.
+So a row has the same masks for any number of processes, and after a run is resumed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class DropoutNoise:
     draw: Draw
     first_row: int = 0
 
-    @torch.compiler.disable
     def chances(self, site: int, like: Tensor) -> Tensor:
         """A random number from −2¹⁵ to 2¹⁵−1 for every number of `like`, two bytes each.
 
@@ -47,14 +46,14 @@ class DropoutNoise:
         """
         batch, numbers = like.shape[0], like[0].numel()
         words = torch.empty(batch, (numbers + 3) // 4, dtype=torch.int64, device=like.device)
-        for row in range(batch):
+        for row in () if like.is_meta else range(batch):
             key = (self.draw.seed, Stream.DROPOUT, site, self.first_row + row)
             words[row].random_(-(1 << 63), None, generator=address(*key, device=like.device))
         return words.view(torch.int16)[:, :numbers].reshape(like.shape)
 
 
 def dropout(tensor: Tensor, noise: DropoutNoise | None, site: int) -> Tensor:
-    """Zero a share of the numbers and scale the others to keep the mean; nothing, if there is no noise.
+    """Zero a share of the numbers and scale the others to keep the mean. Does nothing without noise.
 
     Args:
         tensor: `(batch, ...)`.

@@ -1,9 +1,9 @@
-"""A model's weights as streaming wants them: packed once, then read once for each token.
+"""A model's weights for streaming: packed once, then read once for each token.
 
-The hard choice: oneDNN's packed products instead of torch's own. A token at a time is a product with one column, or
-with a few, and for each number of columns the BLAS under `F.linear` takes another path and adds up in another order: a
-row's bits would depend on how many rows there are beside it. Packed for a fixed number of rows, every row is computed
-alike. Packing copies the weights, so a model that has taken a step holds them twice.
+Design note: we use oneDNN's packed products instead of torch's own. One token at a time is a product with few columns.
+For each number of columns, the BLAS under `F.linear` may add up in another order, so the bits of a row would depend on
+how many other rows there are. Packed for a fixed number of rows, every row is computed in the same way. Packing copies
+the weights, so a model that has taken a step holds them twice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musicgen.model.gates import delta_gates, sigmoid_gate_step, sigmoid_step, swiglu_step
+from musicgen.model.short_conv import convolve_step
+
 if TYPE_CHECKING:
     from musicgen.model.layers import PerformerLayer
     from musicgen.model.performer import PerformerLM
 
 LONGEST_SUM = 1024
-"""Inputs that are added up in one product: oneDNN parts longer sums, that of a single row in other places."""
+"""Inputs of one product. oneDNN splits longer sums, at other places for a single row than for several."""
 PACKED_ROWS = 16  # the number of rows to pack for: packed for fewer, many rows are slower and one is no faster
 
 
@@ -59,13 +62,13 @@ class Product:
         return self._add(rest, _onednn().binary(first, others, self._parts[0], self._bias, "add"))
 
     def _split(self, rows: Tensor) -> list[Tensor]:
-        """Rows, parted as the weight is."""
+        """Rows, split like the weight."""
         if len(self._parts) == 1:
             return [rows]
         return [part.contiguous() for part in rows.split(LONGEST_SUM, 1)]
 
     def _add(self, rest: list[Tensor], result: Tensor) -> Tensor:
-        """A result of the first part of the inputs, with those of the rest."""
+        """The result of the first part of the inputs, plus those of the other parts."""
         for part, weight in zip(rest, self._parts[1:], strict=True):
             result = _onednn().binary(part, result, weight, None, "add")
         return result
@@ -76,7 +79,7 @@ def _onednn() -> Any:
 
 
 def _pack(weight: Tensor) -> Tensor | None:
-    """The weight in oneDNN's layout; None where there is no oneDNN: there rows may differ by rounding."""
+    """The weight in oneDNN's layout; None without oneDNN, where rows may differ by rounding."""
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return None
     try:
@@ -88,7 +91,7 @@ def _pack(weight: Tensor) -> Tensor | None:
 
 
 class Norm:
-    """A layer norm without the costs of a module, which are above those of its arithmetic."""
+    """A layer norm without the overhead of a module, which exceeds the cost of its arithmetic."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         self._arguments = (norm.normalized_shape, norm.weight.detach(), norm.bias.detach(), norm.eps)
@@ -101,38 +104,80 @@ class Norm:
 class PackedLayer:
     """The weights of one layer.
 
-    Queries, keys and values come from one product, and with each head's values comes the one that attention sums to its
-    normaliser: an output of weight zero and bias one.
+    Queries, keys and values come from one product. Each head has one more value, the 1 that attention sums to its
+    normaliser: an output with weight 0 and bias 1. After a convolution the ones are added instead. The delta rule has
+    no normaliser.
     """
 
     def __init__(self, layer: PerformerLayer) -> None:
-        values = layer.project_values.weight.unflatten(0, (layer.heads, -1))
-        ones = layer.project_values.bias.unflatten(0, (layer.heads, -1))
-        self.project = Product(
-            torch.cat([layer.project_queries_keys.weight, F.pad(values, (0, 0, 0, 1)).flatten(0, 1)]),
-            torch.cat([layer.project_queries_keys.bias, F.pad(ones, (0, 1), value=1.0).flatten()]),
+        values, bias = (tensor.detach() for tensor in (layer.project_values.weight, layer.project_values.bias))
+        self._taps = None if layer.short_conv is None else layer.short_conv.weight.detach().flip(0)
+        self.delta = None if layer.delta is None else Product(*_detached(layer.delta.project))
+        if self._taps is None and self.delta is None:
+            values = F.pad(values.unflatten(0, (layer.heads, -1)), (0, 0, 0, 1)).flatten(0, 1)
+            bias = F.pad(bias.unflatten(0, (layer.heads, -1)), (0, 1), value=1.0).flatten()
+        self._heads, self._width = layer.heads, layer.project_out.in_features
+        self._project = Product(
+            torch.cat([layer.project_queries_keys.weight, values]), torch.cat([layer.project_queries_keys.bias, bias])
         )
-        self.out = Product(layer.project_out.weight.detach(), layer.project_out.bias.detach())
-        self.expand = Product(layer.expand.weight.detach(), layer.expand.bias.detach())
-        self.contract = Product(layer.contract.weight.detach(), layer.contract.bias.detach())
+        self._head_output = layer.head_output
+        gate = None if layer.head_output is None else layer.head_output.gate
+        self._gate = None if gate is None else Product(*_detached(gate))
+        self._gated_ff, self.pre_norm = layer.gated_ff, layer.pre_norm
+        self.out = Product(*_detached(layer.project_out))
+        self._expand = Product(*_detached(layer.expand))
+        self.contract = Product(*_detached(layer.contract))
         self.norm_attention = Norm(layer.norm_attention)
         self.norm_feedforward = Norm(layer.norm_feedforward)
+        self._decays = layer.decay is not None
         self.log_decay = values.new_zeros(layer.heads) if layer.decay is None else layer.decay()
+
+    def project(self, rows: Tensor, recent: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Queries and keys, `(batch, 2, heads, D)`, values with ones, `(batch, heads, D+1)`, and the last inputs."""
+        projected = self._project(rows)
+        if self._taps is not None and recent is not None:
+            projected, recent = convolve_step(projected, self._taps, recent)
+        queries_keys, values = projected[:, : 2 * self._width], projected[:, 2 * self._width :]
+        queries_keys = queries_keys.view(len(rows), 2, self._heads, -1)
+        values = values.view(len(rows), self._heads, -1)
+        if self._taps is not None and self.delta is None:
+            values = F.pad(values, (0, 1), value=1.0)
+        return queries_keys, values, recent
+
+    def delta_gates(self, gates: Tensor, elapsed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """β and log γ of the delta rule, `(batch, heads)`, from the outputs of `delta`."""
+        decay = self.log_decay if self._decays else None
+        return delta_gates(sigmoid_step(gates), self._heads, decay, None if elapsed is None else elapsed.squeeze(-1))
+
+    def finish(self, attended: Tensor, source: Tensor) -> Tensor:
+        """The output of attention, `(batch, d_model)`, normalised and gated if the layer does so."""
+        if self._head_output is not None:
+            attended = self._head_output.normalise(attended)
+        return attended if self._gate is None else sigmoid_gate_step(attended, self._gate(source))
+
+    def inner(self, rows: Tensor) -> Tensor:
+        """The inside of the feed-forward network."""
+        return swiglu_step(self._expand(rows)) if self._gated_ff else self._expand.relu(rows)
+
+
+def _detached(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    return layer.weight.detach(), layer.bias.detach()
 
 
 class PackedModel:
-    """The weights of all layers and of the output, as they are now."""
+    """The current weights of all layers and of the output."""
 
     def __init__(self, model: PerformerLM) -> None:
         self.versions = Versions(model)
         self.layers = [PackedLayer(cast("PerformerLayer", layer)) for layer in model.layers]
-        self.output = Product(model.output.weight.detach(), model.output.bias.detach())
+        self.last_norm = Norm(model.last_norm) if isinstance(model.last_norm, nn.LayerNorm) else model.last_norm
+        self.output = Product(*_detached(model.output))
 
 
 class Versions:
     """Notices when a module is trained or loaded again.
 
-    Torch counts the changes to a tensor; those made through `.data` it does not count.
+    Torch counts the changes to a tensor, but not those made through `.data`.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -152,7 +197,7 @@ _packed: weakref.WeakKeyDictionary[PerformerLM, PackedModel] = weakref.WeakKeyDi
 
 @torch.no_grad()
 def packed(model: PerformerLM) -> PackedModel:
-    """A model's packed weights, from one call to the next as long as they do not change."""
+    """Keeps a model's packed weights between calls, as long as the weights do not change."""
     known = _packed.get(model)
     if known is None or not known.versions.are_current():
         known = _packed[model] = PackedModel(model)

@@ -1,30 +1,54 @@
-"""A finished piece: its tokens, what the model thought of them, and the ways to keep it.
+"""A finished piece: its tokens, how likely the model found them, and ways to save it.
 
-The hard choice: tokens are the piece, and everything else is made from them when it is asked for: the score, the MIDI
-file, the picture, the sound. Nothing can then disagree.
+Design note: the tokens are the piece. Score, MIDI file, picture and sound are made from them on demand, so they cannot
+disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from musicgen.languages.language import Language
+from musicgen.languages.rendering import Rendering
+from musicgen.midi.bars import BarLines
+from musicgen.midi.markers import CONTINUATION
 from musicgen.midi.picture import draw_piano_roll
 from musicgen.midi.score import Score
 from musicgen.midi.sound import render_wav
 from musicgen.midi.write import write_midi
-from musicgen.sampling.dialect import Decoder, Dialect, Rendering
-from musicgen.sampling.sampler import Step, Take
+from musicgen.sampling.form import Section, section_marks, sections_of
 
-FOREVER = 1 << 40
-CONTINUES = "Continuation"
-"""The marker at the end of a prompt."""
+
+class Written(Protocol):
+    """What a piece is made from; `PieceInProgress` explains these attributes."""
+
+    @property
+    def language(self) -> Language: ...
+    @property
+    def tokens(self) -> Sequence[int]: ...
+    @property
+    def ends(self) -> Sequence[int]: ...
+    @property
+    def likelihood(self) -> Sequence[float]: ...
+    @property
+    def masked_probability(self) -> Sequence[float]: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def variation(self) -> int: ...
+    @property
+    def prompt_bars(self) -> int: ...
+    @property
+    def rendering(self) -> Rendering: ...
+    @property
+    def setting(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -32,16 +56,18 @@ class Piece:
     """A piece.
 
     Attributes:
-        tokens: Ids, with that of the end if the piece ended.
-        seed, variation: What it was made from.
-        sizes: Tokens of each bar.
-        likelihood: What the model thought of each bar: log-likelihood of its tokens, in nats, without masks and
-            temperature.
-        pressure: How much probability masks took away, the mean over the tokens of each bar, from 0 to 1.
+        tokens: Ids, with the one that ends the piece, if it ended.
+        seed, variation: What its choices depend on.
+        sizes: Tokens in each bar.
+        likelihood: Log-likelihood of each bar's tokens in nats, without masks and temperature.
+        masked_probability: How much probability masks removed, from 0 to 1, as a mean over the tokens of each bar.
         prompt_bars: How many bars were given.
         prompt_end: The tick at which they end.
-        errors: Tokens that the grammar does not allow where they stand; none if it was on.
+        errors: How many tokens the grammar does not allow where they are; none if the grammar was on.
         rendering: How it sounds.
+        fills: The bars that were filled, as the user named them; empty for other pieces.
+        following: Log-likelihood of the given bars after the first fill, in nats; None for other pieces.
+        prompt_report: What was read of the prompt, and what quantising did to it; empty without a prompt.
     """
 
     tokens: tuple[int, ...]
@@ -49,32 +75,39 @@ class Piece:
     variation: int
     sizes: tuple[int, ...]
     likelihood: tuple[float, ...]
-    pressure: tuple[float, ...]
+    masked_probability: tuple[float, ...]
     prompt_bars: int
     prompt_end: int
     errors: int
     rendering: Rendering = field(compare=False, repr=False)
+    fills: tuple[str, ...] = ()
+    following: float | None = None
+    prompt_report: str = field(default="", compare=False, repr=False)
+    sections: tuple[Section, ...] = ()
 
     @staticmethod
-    def from_take(take: Take, dialect: Dialect, rendering: Rendering) -> Piece:
-        """What has become of a take."""
-        tokens = tuple(take.tokens)
-        starts = rendering.decode(tokens).notes["start"]
-        bars = max(len(take.ends), int(starts.max(initial=0)) // dialect.bar_ticks + 1)
-        bounds = np.append(np.array(take.ends, np.int64)[: bars - 1], len(tokens))
+    def from_progress(piece: Written, prompt_report: str = "") -> Piece:
+        """The piece that was written, and what to say about its prompt."""
+        tokens = tuple(piece.tokens)
+        score = piece.rendering.decode(tokens)
+        lines = BarLines(score)
+        bars = max(len(piece.ends), lines.bar(int(score.notes["start"].max(initial=0))) + 1)
+        bounds = np.append(np.array(piece.ends, np.int64)[: bars - 1], len(tokens))
         sizes = np.diff(bounds, prepend=0)
-        pressure = _gathered(take.pressure, len(sizes)) / np.maximum(sizes, 1)
+        masked = _gathered(piece.masked_probability, len(sizes)) / np.maximum(sizes, 1)
         return Piece(
             tokens,
-            take.seed,
-            take.variation,
+            piece.seed,
+            piece.variation,
             tuple(sizes.tolist()),
-            tuple(_gathered(take.likelihood, len(sizes)).tolist()),
-            tuple(pressure.tolist()),
-            take.prompt_bars,
-            take.prompt_bars * dialect.bar_ticks,
-            len(dialect.language.grammar.errors(tokens, complete=False)),
-            rendering,
+            tuple(_gathered(piece.likelihood, len(sizes)).tolist()),
+            tuple(masked.tolist()),
+            piece.prompt_bars,
+            lines.tick(piece.prompt_bars),
+            len(piece.language.grammar.errors(tokens, complete=False)),
+            piece.rendering,
+            prompt_report=prompt_report,
+            sections=tuple(section for section in sections_of(piece.setting) if section.bar < bars),
         )
 
     @property
@@ -89,27 +122,36 @@ class Piece:
 
     @property
     def marks(self) -> list[tuple[int, str]]:
-        """Markers of its MIDI file beside bars and chords."""
-        return [(self.prompt_end, CONTINUES)] if self.prompt_bars else []
+        """Markers of its MIDI file, besides bars and chords."""
+        return [*marks_of(self.prompt_end), *section_marks(self.sections, BarLines(self.score))]
+
+    @property
+    def continuation(self) -> Score:
+        """What follows the prompt, from its first bar on. Notes of the prompt that sound on are not part of it."""
+        notes = self.score.notes[self.score.notes["start"] >= self.prompt_end].copy()
+        notes["start"] -= self.prompt_end
+        notes["end"] -= self.prompt_end
+        return self.score.replace(notes=notes)
 
     def save(self, path: Path | str) -> None:
         """Write it to a MIDI file.
 
         Raises:
-            UserError: That cannot be written.
+            UserError: The file cannot be written.
         """
         write_midi(self.score, path, self.marks)
 
     def picture(self, title: str = "") -> bytes:
         """Its piano roll, as a PNG."""
-        return draw_piano_roll(self.score, title, self.prompt_end)
+        return draw_piano_roll(self.score.replace(markers=tuple(self.marks)), title, self.prompt_end)
 
     def sound(self, soundfont: Path | None = None) -> bytes:
         """Its sound, as a WAV file."""
         return render_wav(self.score, soundfont)
 
     def record(self) -> dict[str, Any]:
-        """What is known of it, for a JSON file."""
+        """Everything about it, for a JSON file."""
+        fills = {} if self.following is None else {"fills": list(self.fills), "following": round(self.following, 6)}
         return {
             "seed": self.seed,
             "variation": self.variation,
@@ -119,44 +161,21 @@ class Piece:
             "seconds": round(self.score.duration, 6),
             "log_likelihood": [round(nats, 6) for nats in self.likelihood],
             "tokens_of_bars": list(self.sizes),
-            "mask_pressure": [round(share, 6) for share in self.pressure],
+            "mask_pressure": [round(share, 6) for share in self.masked_probability],
             "grammar_errors": self.errors,
+            **fills,
+            **({"sections": [section._asdict() for section in self.sections]} if self.sections else {}),
             "tokens": list(self.tokens),
         }
 
 
+def marks_of(prompt_end: int) -> list[tuple[int, str]]:
+    """The marker at the end of a prompt, if there is one."""
+    return [(prompt_end, CONTINUATION)] if prompt_end else []
+
+
 def _gathered(sums: Sequence[float], bars: int) -> NDArray[np.float64]:
-    """Sums of bars, with those of later ones in the last, shape (bars,)."""
+    """Sums of bars; the last has those of later bars too, shape (bars,)."""
     gathered = np.array(sums[:bars])
     gathered[-1] += sum(sums[bars:])
     return gathered
-
-
-def bar_by_bar(steps: Iterable[Step], decoder: Decoder, bar_ticks: int, first: int) -> Iterator[Score]:
-    """Bars of a piece from its tokens as they come, from a given one on."""
-    known, bar, fed = list[Score](), first, 0
-    for take, _, is_last in steps:
-        if not (take.at_bar_line or is_last):
-            continue
-        part, until = decoder.feed(take.tokens[fed:])
-        fed = len(take.tokens)
-        known.append(part)
-        if is_last:
-            known.append(decoder.close())
-            last = max(int(part.notes["start"].max(initial=0)) for part in known)
-            until = max(take.bars, last // bar_ticks + 1) * bar_ticks
-        while (bar + 1) * bar_ticks <= until:
-            yield _between(known, bar * bar_ticks, (bar + 1) * bar_ticks)
-            bar += 1
-        known = [_between(known, bar * bar_ticks, FOREVER)]
-
-
-def _between(parts: Sequence[Score], start: int, end: int) -> Score:
-    """What begins between two ticks."""
-    notes = np.concatenate([part.notes for part in parts])
-    tempos = np.concatenate([part.tempos for part in parts])
-    return parts[0].replace(
-        notes=notes[(notes["start"] >= start) & (notes["start"] < end)],
-        tempos=tempos[(tempos["tick"] >= start) & (tempos["tick"] < end)],
-        chords=tuple(mark for part in parts for mark in part.chords if start <= mark.tick < end),
-    )

@@ -4,10 +4,10 @@
     spe = SPEFilter(gated=True, code_shape=code.code_shape)
     queries, keys = spe(queries, keys, code, code.draw(seed=0), torch.arange(length))
 
-Pure torch: no music, no attention, no training in here.
+This package is pure torch, without music, attention or training.
 """
 
-from musicgen.spe.apply import AppliedCode, BuiltCode, Mix
+from musicgen.spe.apply import AppliedCode, Mix
 from musicgen.spe.code import PositionalCode
 from musicgen.spe.conv import ConvSPE
 from musicgen.spe.draw import Draw, NoiseKind
@@ -17,7 +17,6 @@ from musicgen.spe.sine import FactorisedSine, SineSPE
 
 __all__ = [
     "AppliedCode",
-    "BuiltCode",
     "ConvSPE",
     "Draw",
     "FactorisedSine",

@@ -29,11 +29,11 @@ class PositionalCode(nn.Module, abc.ABC):
     Args:
         num_heads: H.
         in_features: D, the features of a head.
-        num_realizations: R of a draw when none is asked for.
+        num_realizations: The default R of a draw.
     """
 
     block: int
-    """How many positions are best built at a time."""
+    """The best number of positions to build at a time."""
 
     def __init__(self, num_heads: int, in_features: int, num_realizations: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class PositionalCode(nn.Module, abc.ABC):
         raise ValueError(f"{type(self).__name__} has no exact noise: use 'gaussian' or 'orthogonal'")
 
     def draw(self, seed: int, num_realizations: int | None = None, noise: NoiseKind = "gaussian") -> Draw:
-        """A frozen draw of this code's noise, with `num_realizations` of its own if given."""
+        """A frozen draw of this code's noise; `num_realizations` overrides the default R."""
         return Draw(seed, self.num_realizations if num_realizations is None else num_realizations, noise)
 
     def kernel(self, lags: Positions, gate: SPEFilter | None = None) -> Tensor:
@@ -88,8 +88,8 @@ class PositionalCode(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, draw: Draw) -> tuple[Tensor, ...]:
-        """What the parameters and the draw come to for every position alike, in the form `codes_from` takes."""
+        """What is computed from the parameters and the draw once for all positions, as input of `codes_from`."""
 
     @abc.abstractmethod
     def codes_from(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Positions) -> tuple[Tensor, Tensor]:
-        """`codes`, of the parameters as prepared. Depends on parameters through `prepared` alone."""
+        """`codes` from the prepared parameters. It depends on the parameters only through `prepared`."""

@@ -3,8 +3,8 @@
 q̄ = w_q * z and k̄ = w_k * z share one noise z, so P_d(m−n) = Σ_p w_k[p]·w_q[p+m−n], which vanishes once the lag
 reaches the filter's length. Works on sequences, images and volumes (ndim 1, 2, 3).
 
-The hard choice: a true convolution, z[n−p], under un-crossed names. The published code crosses the two names
-and correlates instead of convolving; both together give this same law, one alone would mirror every lag.
+Design note: this is a true convolution, z[n−p]. The published code swaps the names of the two filters and correlates
+instead of convolving. Together this gives the same law; only one of the two would mirror every lag.
 A convolution also looks back, so position n needs noise at n−k+1 … n: N+k−1 samples for N positions.
 """
 
@@ -53,13 +53,13 @@ class ConvSPE(PositionalCode):
         self.kernel_size = (kernel_size,) * ndim if isinstance(kernel_size, int) else tuple(kernel_size)
         if len(self.kernel_size) != ndim or min(self.kernel_size) < 1:
             raise ValueError(f"kernel_size must be {ndim} positive number(s), not {kernel_size}")
-        # What suits the convolution: the direct one likes to stay in the cache, FFTs to transform k−1 rarely.
+        # The direct convolution should stay in the cache; FFTs should transform the k−1 extra samples rarely.
         long = (4 * self.kernel_size[0], *self.kernel_size[1:])
         self.block = long[0] if fft_is_cheaper(long, self.kernel_size) else TOEPLITZ_BLOCK
         shape = (num_heads, in_features, *self.kernel_size)
         scale = 1 / math.sqrt(math.prod(self.kernel_size) / 2)  # a triangle of height ½ at initialisation
-        self.query_filter = nn.Parameter(torch.rand(shape) * scale)
-        self.key_filter = nn.Parameter(torch.rand(shape) * scale)
+        self.query_filter = nn.Parameter(nn.init.uniform_(torch.empty(shape), 0.0, scale))
+        self.key_filter = nn.Parameter(nn.init.uniform_(torch.empty(shape), 0.0, scale))
 
     def ungated_kernel(self, lags: Positions) -> Tensor:
         """P_d(lag), `(H, D, *lags)`: the correlation of the two filters."""
@@ -111,7 +111,7 @@ class ConvSPE(PositionalCode):
         return codes[0], codes[1]
 
     def _scattered_codes(self, prepared: tuple[Tensor, ...], draw: Draw, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Codes at positions far apart: each position has a window of its own."""
+        """Codes at positions far apart: each position has its own window."""
         distinct, index = positions.unique(return_inverse=True)
         single = [self.codes_from(prepared, draw, position) for position in distinct.split(1)]
         index = index.to(self.query_filter.device)
@@ -163,8 +163,8 @@ _CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: 
 def fft_is_cheaper(extent: tuple[int, ...], kernel_size: tuple[int, ...]) -> bool:
     """Whether FFT convolution of this much noise costs less than the direct sum.
 
-    Both are counted in operations for each channel. One of an FFT's takes as long as FFT_COST of the direct
-    form's, as measured by benchmarks/convolution.py: about 20 where the direct form is matrix products.
+    Both are counted in operations for each channel. One operation of an FFT takes as long as FFT_COST of the direct
+    form, as measured by benchmarks/convolution.py: about 20 where the direct form is matrix products.
     """
     transformed = math.prod(extent)
     outputs = math.prod(size - taps + 1 for size, taps in zip(extent, kernel_size, strict=True))
@@ -224,7 +224,7 @@ def _fft_convolutions(noise: Tensor, filters: tuple[Tensor, ...]) -> list[Tensor
 
 
 def _fast_length(length: int) -> int:
-    """The next length that has no prime factor above 5, which FFTs like."""
+    """The next length without a prime factor above 5, for which FFTs are fast."""
     while True:
         rest = length
         for prime in (2, 3, 5):

@@ -1,11 +1,11 @@
-"""All that is random about one piece, addressed by seed instead of stored.
+"""Everything random about one piece, addressed by seed instead of stored.
 
 A `Draw` is three numbers and a word. Every noise value it stands for is a function of (seed, what it is for,
-where it is), never of what was asked before: code noise at position 10 000 000 can be had without the ten
-million before it, in any order and any chunking. That is what makes streaming equal to parallel, pieces
-resumable and evaluations repeatable; a draw saved with a piece costs a few bytes.
+where it is), never of earlier requests. Code noise at position 10 000 000 does not need the ten million before
+it, and positions can be requested in any order and any chunks. So streaming equals parallel, pieces are
+resumable and evaluations repeatable. A draw saved with a piece costs a few bytes.
 
-The hard choice: noise is made on the CPU by torch's generator, re-seeded for each block with a hash of the
+Design note: noise is made on the CPU by torch's generator, re-seeded for each block with a hash of the
 address, and then moved to the device. The numbers are the same on every device; a counter-based generator
 written in tensor operations would not need the move, but is several times slower here.
 """

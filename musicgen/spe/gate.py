@@ -1,7 +1,7 @@
 """The gate: how much of each feature is positional.
 
 A gated kernel is δ + (1−δ)·P_d: δ = 1 makes a feature ignore position, δ = 0 gives it to the code. `SPEFilter` is the
-trained gate of one layer; how a gated code is applied at no cost to speak of is in apply.py.
+trained gate of one layer; apply.py applies a gated code at almost no cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SPEFilter(nn.Module):
     Args:
         gated: Whether there is a gate.
         code_shape: (H, D) of the code; needed if gated.
-        layer: Which layer this filter serves: each layer has gate noise of its own.
+        layer: Which layer this filter serves: each layer has its own gate noise.
     """
 
     def __init__(self, gated: bool = True, code_shape: tuple[int, int] | None = None, layer: int = 0) -> None:
@@ -54,10 +54,14 @@ class SPEFilter(nn.Module):
             raise ValueError(
                 f"a gate of shape {tuple(self.gate.shape)} does not fit a code of {code.code_shape} (heads, features)"
             )
-        heads, features = code.code_shape
-        first = code.noise_rows if draw.noise == "exact" else 0
-        noise = draw.rows(Stream.GATE, (self.layer,), heads, features, first).to(self.gate)
-        noise = noise * (features * draw.num_realizations) ** -0.25
-        # √δ and √(1−δ) through logarithms: their gradients stay finite however far the gate has opened or closed.
+        noise = self.noise(code, draw).to(self.gate)
+        # √δ and √(1−δ) through logarithms: their gradients stay finite even if the gate is fully open or closed.
         share, rest = (F.logsigmoid(gate).mul(0.5).exp() for gate in (self.gate, -self.gate))
         return Mix(rest, share.unsqueeze(-1) * noise)
+
+    def noise(self, code: PositionalCode, draw: Draw) -> Tensor:
+        """ε of this layer for one draw of a code, `(H, D, R)`: what encodes the share that has no position."""
+        heads, features = code.code_shape
+        first = code.noise_rows if draw.noise == "exact" else 0
+        rows = draw.rows(Stream.GATE, (self.layer,), heads, features, first)
+        return rows * (features * draw.num_realizations) ** -0.25

@@ -1,14 +1,14 @@
 """One built code, applied by many layers, with its gradient formed once.
 
-Building a code costs N·H·D·R numbers, and every layer applies the same one. Two things would make that dear:
+Building a code costs N·H·D·R numbers, and every layer applies the same one. Two things would make that expensive:
 a gated copy of the code in each layer (the gate acts on the queries instead, see apply.py), and a gradient of
 the whole code from each layer, which autograd would write and add up layer by layer.
 
-The hard choice: that gradient is deferred. It is linear in what the layers saw, so each layer's backward only
+Design note: that gradient is deferred. It is linear in what the layers saw, so each layer's backward only
 keeps its pair (input, ∂output) — small — and when the last one is done, Σ inputᵀ·∂output is formed in a single
 matrix product over layers × batch, block of positions by block, and pushed at once into the code's parameters.
-The code's full gradient never exists. A scalar `anchor` that every application depends on makes autograd call
-us exactly then: after all layers, before the parameters.
+The code's full gradient never exists, unless each row has its own positions (see arrange.py). A scalar `anchor`
+that every application depends on makes autograd call us exactly then: after all layers, before the parameters.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from musicgen.spe.apply import BuiltCode, Mix, by_head, encode
+from musicgen.spe.apply import Mix, by_head
+from musicgen.spe.arrange import Arrangement, Pairs
 from musicgen.spe.code import PositionalCode, Positions
 from musicgen.spe.draw import Draw
 
 
-class SharedCode(BuiltCode):
+class SharedCode:
     """The codes of a draw at some positions, built once for any number of layers to apply and train.
 
     Args:
         code: The positional code.
         draw: The noise.
-        positions: `(length,)`, or for an N-D code a tuple of one tensor for each axis.
+        positions: `(length,)`; `(batch, length)` where rows differ; or for an N-D code one tensor for each axis. Where
+            rows differ, the codes are those of the distinct positions, in another order.
     """
 
     def __init__(self, code: PositionalCode, draw: Draw, positions: Positions) -> None:
-        builder = _Builder(code, draw, positions)
-        super().__init__(*builder.build())
+        builder = _Builder(code, draw, Arrangement.of(positions))
         self._builder = builder
+        self.query_code, self.key_code = builder.build()
+        """q̄ and k̄, `(*positions, H, D, R)`."""
         trained = torch.is_grad_enabled() and bool(builder.parameters)
         self._anchor: Tensor | None = _Anchor.apply(builder, *builder.parameters) if trained else None
 
     def apply(self, queries: Tensor, keys: Tensor, mix: Mix | None = None) -> tuple[Tensor, Tensor]:
         """Encode queries and keys: `(batch, *positions, H, D)` to `(batch, *positions, H, R)`."""
-        expected = self.query_code.shape[:-1]
         for name, tensor in (("queries", queries), ("keys", keys)):
-            if tensor.shape[1:] != expected:
-                raise ValueError(
-                    f"{name} of shape {tuple(tensor.shape)} do not match the code: expected (batch, "
-                    f"{', '.join(map(str, expected))})"
-                )
-        if self._anchor is None:
-            return super().apply(queries, keys, mix)
+            expected = (*self._builder.arrangement.shape(len(tensor)), *self.query_code.shape[-3:-1])
+            if tuple(tensor.shape) != expected:
+                raise ValueError(f"{name} of shape {tuple(tensor.shape)} do not match the code: expected {expected}")
         weight, noise = mix or (None, None)
+        if self._anchor is None:
+            arrangement = self._builder.arrangement
+            return (
+                _encode(queries, self.query_code, weight, noise, arrangement),
+                _encode(keys, self.key_code, weight, noise, arrangement),
+            )
         return (
             _Encode.apply(queries, weight, noise, self._anchor, self.query_code, self._builder, 0),
             _Encode.apply(keys, weight, noise, self._anchor, self.key_code, self._builder, 1),
         )
 
 
-Pairs = list[tuple[Tensor, Tensor]]
-"""What the layers left: inputs `(B, *positions, H, D)` and gradients of outputs `(B, *positions, H, R)`."""
-
-
 class _Builder:
     """Builds a code and later its parameters' gradients, a block of positions at a time.
 
-    Holds no built code, so that a `SharedCode` is let go as soon as the layers are done with it.
+    Holds no built code, so a `SharedCode` is freed as soon as the layers are done with it.
     """
 
-    def __init__(self, code: PositionalCode, draw: Draw, positions: Positions) -> None:
-        self._code, self._draw = code, draw
-        self._axes = positions if isinstance(positions, tuple) else (positions,)
+    def __init__(self, code: PositionalCode, draw: Draw, arrangement: Arrangement) -> None:
+        self._code, self._draw, self.arrangement = code, draw, arrangement
+        self._axes = arrangement.axes
         self.parameters = [parameter for parameter in code.parameters() if parameter.requires_grad]
         self._versions = [parameter._version for parameter in self.parameters]
-        # By backward pass: a pass that stops short of the parameters leaves pairs that no other may count.
+        # By backward pass: a pass that does not reach the parameters leaves pairs that other passes must not count.
         self._pairs: dict[int, tuple[Pairs, Pairs]] = {}
 
     def leave(self, side: int, inputs: Tensor, gradient: Tensor) -> None:
@@ -87,14 +87,15 @@ class _Builder:
         prepared = self._code.prepare(self._draw)
         shape = (*map(len, self._axes), *self._code.code_shape, self._draw.num_realizations)
         built = prepared[0].new_empty(shape), prepared[0].new_empty(shape)
+        places = self.arrangement.places
         for block in self._blocks():
             for whole, part in zip(built, self._codes(prepared, block), strict=True):
-                whole[block] = part
+                whole[block if places is None else places[block]] = part
         return built
 
     @torch.enable_grad()
     def parameter_gradients(self) -> tuple[Tensor | None, ...]:
-        """Gradients of the code's parameters from every pair left in this backward pass, which are then let go."""
+        """Gradients of the code's parameters from every pair kept in this backward pass, which are then freed."""
         if [parameter._version for parameter in self.parameters] != self._versions:
             raise RuntimeError(
                 "a parameter of the code was modified by an inplace operation before its gradient was due"
@@ -103,13 +104,14 @@ class _Builder:
         prepared = self._code.prepare(self._draw)
         leaves = tuple(tensor.detach().requires_grad_() for tensor in prepared)
         totals = [torch.zeros_like(leaf) for leaf in leaves]
+        sums = [self.arrangement.code_gradient(pairs) if pairs else None for pairs in left]
         for block in self._blocks():
             codes = self._codes(leaves, block)
-            used = [(code, pairs) for code, pairs in zip(codes, left, strict=True) if pairs]
+            used = [(code, total) for code, total in zip(codes, sums, strict=True) if total is not None]
             gradients = torch.autograd.grad(
                 [code for code, _ in used],
                 leaves,
-                [_outer_sum(pairs, block).reshape(code.shape) for code, pairs in used],
+                [total(block).reshape(code.shape) for code, total in used],
                 allow_unused=True,
             )
             for total, gradient in zip(totals, gradients, strict=True):
@@ -118,7 +120,7 @@ class _Builder:
         return torch.autograd.grad(prepared, self.parameters, totals, allow_unused=True)
 
     def _blocks(self) -> list[slice]:
-        """Blocks of the first axis that hold about as many positions as the code likes to build at a time."""
+        """Blocks of the first axis with about as many positions as the code builds best at a time."""
         rest = math.prod(len(axis) for axis in self._axes[1:])
         step = max(1, self._code.block // max(rest, 1))
         return [slice(start, start + step) for start in range(0, len(self._axes[0]), step)]
@@ -128,15 +130,17 @@ class _Builder:
         return self._code.codes_from(prepared, self._draw, axes if len(axes) > 1 else axes[0])
 
 
-def _outer_sum(pairs: Pairs, block: slice) -> Tensor:
-    """Σ over layers and batch of inputᵀ·∂output at a block of positions, `(*block, H, D, R)`."""
-    inputs = torch.cat([inputs[:, block] for inputs, _ in pairs])  # (layers·B, *block, H, D)
-    outputs = torch.cat([outputs[:, block] for _, outputs in pairs])
-    return torch.matmul(inputs.movedim(0, -1), outputs.movedim(0, -2))
+def _encode(
+    inputs: Tensor, code: Tensor, weight: Tensor | None, noise: Tensor | None, arrangement: Arrangement
+) -> Tensor:
+    """Queries or keys `(B, *positions, H, D)` multiplied by a code, through a gate if there is one: `(…, H, R)`."""
+    if weight is None or noise is None:
+        return arrangement.contract(arrangement.rows(inputs), code)
+    return arrangement.contract(arrangement.rows(inputs * weight), code) + by_head(inputs, noise)
 
 
 class _Anchor(torch.autograd.Function):
-    """A zero that stands between the code's parameters and every application of the code."""
+    """A zero between the code's parameters and every application of the code."""
 
     @staticmethod
     def forward(ctx: Any, builder: _Builder, *parameters: Tensor) -> Tensor:
@@ -150,7 +154,7 @@ class _Anchor(torch.autograd.Function):
 
 
 class _Encode(torch.autograd.Function):
-    """`encode`, keeping nothing but its input; the code gets its gradient later, from the pairs left behind."""
+    """`_encode`, which keeps only its input; the code gets its gradient later, from the kept pairs."""
 
     @staticmethod
     def forward(
@@ -165,17 +169,18 @@ class _Encode(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(inputs, weight, noise)
         ctx.code, ctx.builder, ctx.side = code, builder, side
-        return encode(inputs, code, None if weight is None or noise is None else Mix(weight, noise))
+        return _encode(inputs, code, weight, noise, builder.arrangement)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, noise = ctx.saved_tensors
         gated = weight is not None
-        gradient = gradient.contiguous()  # attention hands it over heads first, which is slow to multiply
-        ctx.builder.leave(ctx.side, inputs * weight if gated else inputs, gradient)
-        # The code times the gradient, not the gradient times the code's transpose: half the time on a CPU.
-        grad_inputs = torch.matmul(ctx.code, gradient.movedim(0, -1)).movedim(-1, 0).contiguous()
+        gradient = gradient.contiguous()  # attention returns it heads first, which is slow to multiply
+        arrangement = ctx.builder.arrangement
+        rows = arrangement.rows(gradient)
+        ctx.builder.leave(ctx.side, arrangement.rows(inputs * weight if gated else inputs), rows)
+        grad_inputs = arrangement.contract_back(rows, ctx.code)
         grad_weight = grad_noise = None
         if gated:
             grad_weight = (grad_inputs * inputs).flatten(0, -3).sum(0)

@@ -1,1 +1,1 @@
-"""Training a model: the Lightning module, schedules, checkpoints, and the run's folder."""
+"""Training: the general half (steps, checkpoints, the log, the folder of a run) and the musical half (songs)."""

@@ -1,214 +1,183 @@
-"""What a training run is made of, as dataclasses: one for each part of `conf/train.yaml`.
+"""The options of a training run: one dataclass for each part of the config.
 
-The hard choice: length is in steps, not in epochs. A step is what a batch, a draw and a learning rate are functions
-of, so it is what two runs have in common, however many songs there are.
+`RunConfig` is what every run has, whatever it trains; `TrainConfig` is a run that trains on songs.
+
+Design note: length is in steps, not in epochs. Batches, draws and learning rates are functions of the step, so two runs
+can be compared step by step, however many songs they have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MOST_TOKENS = 1 << 20
-"""In a window: more would not fit any memory."""
+from musicgen.options import option, section
 
 
 def require(condition: bool, sentence: str) -> None:
-    """Refuse a value.
-
-    Raises:
-        ValueError: The condition does not hold.
-    """
+    """Refuse values that do not go together."""
     if not condition:
         raise ValueError(sentence)
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where songs come from and how they are cut.
+    """Where songs come from and how they are cut."""
 
-    Attributes:
-        source: `synthetic` composes songs, `synthetic_grooves` accompaniments; `corpus` reads a prepared folder.
-        folder: The prepared corpus.
-        songs: How many songs to compose.
-        bars: How long each of them is.
-        length: Tokens in a window.
-        transpose: Most semitones by which windows are transposed.
-        mix_drums: Of grooves, the chance that an example has the drums of another.
-    """
-
-    source: Literal["synthetic", "synthetic_grooves", "corpus"]
-    folder: Path | None
-    songs: int
-    bars: int
-    length: int
-    transpose: int
-    mix_drums: float
+    source: Literal["synthetic", "synthetic_grooves", "corpus"] = option(
+        "synthetic", help="where songs come from; corpus reads a prepared folder, the others need no files"
+    )
+    folder: Path | None = option(like="DIR", help="the prepared corpus (data=pop_piano and data=groove)")
+    songs: int = option(200, least=3, help="how many songs to compose (synthetic)")
+    bars: int = option(32, least=1, help="bars of each composed song (synthetic)")
+    length: int = option(512, least=2, most=1 << 20, help="tokens in a training window")
+    transpose: int = option(
+        6, least=0, most=12, help="transposes windows by up to this many semitones; in grooves, bass and other"
+    )
+    mix_drums: float = option(
+        0.0, least=0, most=1, help="probability that a training example has the drums of another groove (grooves)"
+    )
+    beginnings: float = option(
+        0.0,
+        least=0,
+        most=1,
+        help="probability that a window begins where its song begins, besides chance (pop piano; an example of a "
+        "groove always does)",
+    )
+    tokens: Literal["paper", "extended"] | None = option(
+        help="vocabulary that the songs must have; if not given, that of the corpus, or the paper's for composed "
+        "songs. A corpus of grooves has both"
+    )
+    infill: float = option(
+        0.0, least=0, most=1, help="probability that a training example has bars taken out, to be filled at its end"
+    )
 
     def __post_init__(self) -> None:
-        require(2 <= self.length <= MOST_TOKENS, f"length={self.length}: takes a number from 2 to {MOST_TOKENS:,}")
         given = self.source == "corpus" or self.folder is None
         require(given, f"folder={self.folder}: is for a prepared corpus; choose data=pop_piano or data=groove with it")
-        require(0 <= self.transpose <= 12, f"transpose={self.transpose}: takes a number from 0 to 12")
-        require(0 <= self.mix_drums <= 1, f"mix_drums={self.mix_drums}: takes a number from 0 to 1")
-        require(self.songs >= 3, f"songs={self.songs}: takes a number from 3 on")
-        require(self.bars >= 1, f"bars={self.bars}: takes a number from 1 on")
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam and its learning rate.
+    """Adam and its learning rate."""
 
-    Attributes:
-        learning_rate: The highest rate.
-        final_learning_rate: The rate to which it decays.
-        warmup_steps: Steps over which it rises from nearly nothing.
-        decay_steps: Steps after which it has reached the final rate; null: as many as are trained.
-        gradient_clip: Gradients longer than this are shortened to it.
-        feature_redraw: When attention's random features are drawn anew: below 1, the chance at each step; from 1
-            on, the number of steps between.
-    """
-
-    learning_rate: float
-    final_learning_rate: float
-    warmup_steps: int
-    decay_steps: int | None
-    gradient_clip: float
-    feature_redraw: float
+    learning_rate: float = option(5e-4, above=0, help="the highest learning rate of Adam")
+    final_learning_rate: float = option(5e-6, above=0, help="the learning rate at the end of its decay")
+    warmup_steps: int = option(200, least=0, help="steps in which the learning rate rises to the highest")
+    decay_steps: int | None = option(help="steps after which the final rate is reached; all if not given")
+    gradient_clip: float = option(0.5, above=0, help="scales longer gradients down to this norm")
+    feature_redraw: float = option(
+        0.05,
+        above=0,
+        help="when attention gets new random features: below 1, the probability at each step; from 1 on, every N steps",
+    )
 
     def __post_init__(self) -> None:
-        require(self.learning_rate > 0, f"learning_rate={self.learning_rate}: takes a number above 0")
-        final = self.final_learning_rate
-        require(0 < final <= self.learning_rate, f"final_learning_rate={final}: takes up to learning_rate, above 0")
-        require(self.warmup_steps >= 0, f"warmup_steps={self.warmup_steps}: takes a number from 0 on")
+        final, redraw = self.final_learning_rate, self.feature_redraw
+        require(final <= self.learning_rate, f"final_learning_rate={final}: takes at most learning_rate")
         late = self.decay_steps is None or self.decay_steps > self.warmup_steps
         require(late, f"decay_steps={self.decay_steps}: takes more than warmup_steps={self.warmup_steps}")
-        require(self.gradient_clip > 0, f"gradient_clip={self.gradient_clip}: takes a number above 0")
-        redraw = self.feature_redraw
-        fits = redraw > 0 and (redraw < 1 or redraw == int(redraw))
-        require(fits, f"feature_redraw={redraw}: takes a chance between 0 and 1, or a whole number of steps")
+        fits = redraw < 1 or redraw == int(redraw)
+        require(fits, f"feature_redraw={redraw}: takes a probability between 0 and 1, or a whole number of steps")
 
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """How the model is judged while it trains, always on the same windows with the same noise.
+    """How the model is validated while it trains, always on the same data with the same noise."""
 
-    Attributes:
-        every: Steps between.
-        songs: How many songs of the split `valid`, from their beginning; null for all.
-        draws: Draws of noise over which the loss is averaged.
-        extrapolate: How far songs are followed, in trained windows: 1.5 is half as far again.
-        patience: Validations without a better loss after which training stops; null for no such stop.
-        sample_bars: Bars of the piece that is written at each, to `samples`; null for none.
-    """
+    every: int = option(250, least=1, help="steps between validations")
+    draws: int = option(3, least=1, help="draws of noise over which the loss is averaged")
+    patience: int | None = option(least=1, help="stops training after this many validations without a better loss")
 
-    every: int
-    songs: int | None
-    draws: int
-    extrapolate: float
-    patience: int | None
-    sample_bars: int | None
 
-    def __post_init__(self) -> None:
-        for name in ("every", "songs", "draws", "patience", "sample_bars"):
-            value = getattr(self, name)
-            require(value is None or value >= 1, f"{name}={value}: takes a number from 1 on")
-        require(self.extrapolate >= 1, f"extrapolate={self.extrapolate}: takes a number from 1 on")
+@dataclass(frozen=True)
+class SongValidation(ValidationConfig):
+    """Validation on songs."""
+
+    songs: int | None = option(least=1, help="how many songs of the split valid; all if not given")
+    extrapolate: float = option(1.5, least=1, help="validates songs up to this many times the training length")
+    sample_bars: int | None = option(
+        8, least=1, help="bars of the piece that each validation writes to samples/; null for none"
+    )
 
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """The machine, and how long it works.
+    """The machine, and how long it works."""
 
-    Attributes:
-        accelerator: What computes.
-        devices: How many GPUs or processes on this machine; auto for all GPUs, or one process.
-        num_nodes: How many machines.
-        strategy: How they share the work: `single`, `ddp` (each has the model), `fsdp` (each has a part of it).
-        precision: Of arithmetic. `bf16` is tried out first and refused where it does not work.
-        threads: Of the CPU; null measures how many are fastest.
-        max_steps: Steps to train.
-        checkpoint_every: Steps between checkpoints.
-        log_every: Steps between lines of the log.
-        checkpoint_activations: Whether layers are computed again in the backward pass, to save memory.
-        compile: Whether the feed-forward networks are compiled first.
-    """
-
-    accelerator: Literal["auto", "cpu", "gpu"]
-    devices: int | Literal["auto"]
-    num_nodes: int
-    strategy: Literal["single", "ddp", "fsdp"]
-    precision: Literal["float32", "bf16"]
-    threads: int | None
-    max_steps: int
-    checkpoint_every: int
-    log_every: int
-    checkpoint_activations: bool
-    compile: bool
+    accelerator: Literal["auto", "cpu", "gpu"] = option("auto", help="what computes; auto takes a GPU if there is one")
+    devices: int | Literal["auto"] = option(
+        "auto", least=1, help="how many GPUs, or processes on a CPU; auto takes all GPUs with ddp and fsdp, else one"
+    )
+    num_nodes: int = option(1, least=1, help="how many machines")
+    strategy: Literal["single", "ddp", "fsdp"] = option(
+        "single", help="how processes share the work: with ddp each has the model, with fsdp each has a part of it"
+    )
+    precision: Literal["float32", "bf16"] = option(
+        "float32", help="number format of the arithmetic; bf16 is tested first and refused where it does not work"
+    )
+    threads: int | None = option(least=1, help="threads of the CPU; measures the fastest if not given")
+    max_steps: int = option(1000, least=1, help="steps to train")
+    checkpoint_every: int = option(200, least=1, help="steps between checkpoints")
+    log_every: int = option(10, least=1, help="steps between lines of the log")
+    checkpoint_activations: bool = option(
+        False, help="computes layers again in the backward pass, which saves memory and costs time"
+    )
+    compile: bool = option(False, help="compiles the feed-forward networks first; worth it for long runs on a GPU")
 
     def __post_init__(self) -> None:
-        for name in ("num_nodes", "threads", "max_steps", "checkpoint_every", "log_every"):
-            value = getattr(self, name)
-            require(value is None or value >= 1, f"{name}={value}: takes a number from 1 on")
-        require(self.devices == "auto" or self.devices >= 1, f"devices={self.devices}: takes a number from 1 on")
         alone = self.devices in ("auto", 1) and self.num_nodes == 1
         require(alone or self.strategy != "single", "strategy=single: is for one process; choose trainer=ddp or fsdp")
 
 
 @dataclass(frozen=True)
 class LoggerConfig:
-    """Who is told of losses besides the table that is always written.
+    """Where losses are logged, besides the table metrics.csv."""
 
-    Attributes:
-        name: `csv` for nobody, `tensorboard`, or `wandb`.
-        project: The project on W&B.
-        mode: `offline` writes to the run's folder and needs no account.
-    """
-
-    name: Literal["csv", "tensorboard", "wandb"]
-    project: str
-    mode: Literal["online", "offline"]
+    name: Literal["csv", "tensorboard", "wandb"] = option("csv", help="where losses are logged; csv: metrics.csv alone")
+    project: str = option("musicgen", help="the project on Weights & Biases (wandb)")
+    mode: Literal["online", "offline"] = option("offline", help="offline needs no account (wandb)")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    """A run.
+class RunConfig:
+    """What every run has."""
 
-    Attributes:
-        model: The keys of the model's size, as `PerformerConfig` takes them.
-        pe: The keys of its positional encoding.
-        data: Where songs come from.
-        optimizer: Adam and its rate.
-        validation: How it is judged.
-        trainer: The machine.
-        logger: Who is told.
-        batch_size: Windows in a step, over all processes and parts.
-        accumulate: Parts in which a process takes its share of a batch, one after the other.
-        seed: Of everything.
-        run_dir: The folder of the run.
-        resume: `auto` goes on from the last checkpoint of the folder, if there is one.
-        overwrite: Whether a run that is there is thrown away.
-    """
-
-    model: dict[str, Any]
-    pe: dict[str, Any]
-    data: DataConfig
-    optimizer: OptimizerConfig
-    validation: ValidationConfig
-    trainer: TrainerConfig
-    logger: LoggerConfig
-    batch_size: int
-    accumulate: int
-    seed: int
-    run_dir: Path
-    resume: Literal["auto"] | None
-    overwrite: bool
+    optimizer: OptimizerConfig = section(OptimizerConfig, "Adam and its learning rate")
+    validation: ValidationConfig = section(ValidationConfig, "validation")
+    trainer: TrainerConfig = section(TrainerConfig, "the machine")
+    logger: LoggerConfig = section(LoggerConfig, "the log")
+    batch_size: int = option(8, least=1, help="examples in a step, over all processes and parts")
+    accumulate: int = option(
+        1, least=1, help="splits a process's share of a batch into this many parts, to save memory; divides batch_size"
+    )
+    seed: int = option(0, least=0, most=2**63 - 1, help="seed of weights, batches and noise")
+    run_dir: Path = option(
+        Path("runs/default"), like="DIR", aliases=("out",), help="folder of the run; out=DIR means the same"
+    )
+    resume: Literal["auto"] | None = option(
+        like="auto", help="auto continues from the last checkpoint in the folder, if there is one"
+    )
+    overwrite: bool = option(False, help="true deletes a run that is in the folder and starts again")
 
     def __post_init__(self) -> None:
-        require(self.batch_size >= 1, f"batch_size={self.batch_size}: takes a number from 1 on")
-        fits = self.accumulate >= 1 and self.batch_size % self.accumulate == 0
+        fits = self.batch_size % self.accumulate == 0
         require(fits, f"accumulate={self.accumulate}: takes a number that divides batch_size={self.batch_size}")
-        require(0 <= self.seed < 2**63, f"seed={self.seed}: takes a number from 0 to 2^63 - 1")
         either = not (self.overwrite and self.resume)
-        require(either, "overwrite=true: throws a run away and resume=auto goes on with it; choose one")
+        require(either, "overwrite=true deletes a run and resume=auto continues it; choose one")
+
+
+@dataclass(frozen=True)
+class TrainConfig(RunConfig):
+    """A run on songs. `model` and `pe` hold the keys of `PerformerConfig`, which checks them."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    pe: dict[str, Any] = field(default_factory=dict)
+    data: DataConfig = section(DataConfig, "songs")
+    validation: SongValidation = section(SongValidation, "validation")
+    init_from: str | None = option(
+        like="MODEL",
+        help="starts from the weights of a model (a bundle, a run or a built-in name), with its size and encoding; "
+        "of model and pe, only model.dropout counts then",
+    )

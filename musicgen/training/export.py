@@ -1,6 +1,6 @@
-"""From a checkpoint to a bundle: the weights and what is needed to use them, without what is needed to go on.
+"""From a checkpoint to a bundle: the weights and what is needed to use them, without what is needed to resume.
 
-The hard choice: a checkpoint says itself which model it is of. No config has to be found that fits it.
+A checkpoint stores its own config, so export needs nothing else.
 """
 
 from __future__ import annotations
@@ -11,49 +11,59 @@ from typing import Any
 import torch
 
 from musicgen.errors import UserError
+from musicgen.inputs import conform
+from musicgen.languages.registry import FILE, LANGUAGES, tokenizer_json
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.tokens.tokenizer import FILE, LANGUAGES, tokenizer_json
+from musicgen.model.bundle import model_that_fits
 from musicgen.training.checkpoints import load_checkpoint
 
 PREFIX = "model."
+RECORD = {"config": {"data": {"source": str, "folder?": (str, None), "length": int}}, "language": str}
+"""What a checkpoint of a language model stores about its run, besides what every checkpoint does."""
 
 
 def export_checkpoint(
-    path: Path, folder: Path, half: bool = False, sampling: dict[str, float] | None = None
+    path: Path, folder: Path, half: bool = False, sampling: dict[str, float] | None = None, onnx: bool = False
 ) -> PerformerLM:
-    """Write the bundle of a checkpoint, and return the model.
+    """Write the bundle of a checkpoint, and return the model; `half` stores matrices in 16 bits.
 
-    Args:
-        path: The checkpoint.
-        folder: That becomes the bundle.
-        half: Whether matrices are rounded to half the bits.
-        sampling: How it is best sampled, where that is not as usual.
-
-    Raises:
-        UserError: It is not a checkpoint of ours.
+    Sampling settings are stored if they differ from the default. `onnx` adds the model's step as a graph, for other
+    programs.
     """
     checkpoint = load_checkpoint(path)
     record = checkpoint["musicgen"]
-    language = LANGUAGES[record["language"]]()
+    try:
+        conform(record, RECORD)
+    except ValueError as error:
+        raise UserError(f"{path}: not a checkpoint of `musicgen train` ({error})") from None
+    language = LANGUAGES.get(record["language"])
+    if language is None:
+        raise UserError(f"{path}: unknown token language {record['language']!r} (known: {', '.join(LANGUAGES)})")
     config = record["config"]
     size = PerformerConfig.from_groups(len(language.vocabulary), config["model"], config["pe"], str(path))
-    model = PerformerLM(size)
     weights = {
-        name.removeprefix(PREFIX).replace("_orig_mod.", ""): value
-        for name, value in checkpoint["state_dict"].items()
-        if isinstance(value, torch.Tensor)
+        name.removeprefix(PREFIX).replace("_orig_mod.", ""): value for name, value in checkpoint["state_dict"].items()
     }
+    kinds = {name: "F32" if value.dtype == torch.float32 else str(value.dtype) for name, value in weights.items()}
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise UserError(f"{path}: its weights are not those of its config ({str(error).splitlines()[0]})") from None
+        model = model_that_fits(size, {name: (tuple(value.shape), kinds[name]) for name, value in weights.items()})
+    except UserError as error:
+        raise UserError(f"{path}: its weights do not fit its config ({error})") from None
+    for name, value in weights.items():
+        if not bool(torch.isfinite(value).all()):
+            raise UserError(f"{path}: {name} holds numbers that are not finite: training diverged, or it is damaged")
+    model.load_state_dict(weights, assign=True)
     card, files = model_card(model, record), {FILE: tokenizer_json(language)}
+    if onnx:
+        from musicgen.model.graph.export import graph_files  # loads a package that nothing else here needs
+
+        files |= graph_files(model, half=half)
     save_bundle(model, folder, card, files, training_record(record), half, sampling)
     return model
 
 
 def training_record(record: dict[str, Any]) -> dict[str, Any]:
-    """What a bundle says of its training to programs: enough to judge it, and to know its like by."""
+    """What a bundle stores about its training: enough to evaluate it, and to find models that differ only in seed."""
     config = record["config"]
     return {
         "length": config["data"]["length"],
@@ -66,10 +76,10 @@ def training_record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_card(model: PerformerLM, record: dict[str, Any]) -> str:
-    """What the model is, in Markdown: its size, its training and its losses."""
+    """The model card, in Markdown: size, training and losses."""
     config, metrics = record["config"], record["metrics"]
     data = config["data"]
-    source = str(data["folder"]) if data["source"] == "corpus" else "synthetic pieces of the built-in composer"
+    source = str(data["folder"]) if data["source"] == "corpus" else "synthetic pieces"
     size, decay = model.config, model.config.decay
     lines = [
         "# A musicgen model",
@@ -81,9 +91,10 @@ def model_card(model: PerformerLM, record: dict[str, Any]) -> str:
         f"- steps: {record['step']}, each of {config['batch_size']} windows; seed {config['seed']}",
     ]
     names = {
-        "val/loss": "validation loss (nats a token)",
+        "val/loss": "validation loss (nats per token)",
         "val/loss_extrapolated": "validation loss beyond the trained length",
         "train/loss": "training loss of the last step",
     }
-    lines += [f"- {title}: {metrics[name]:.4f}" for name, title in names.items() if name in metrics]
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    lines += [f"- {title}: {numbers[name]:.4f}" for name, title in names.items() if name in numbers]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,6 @@
-"""What changes from step to step: the learning rate, and the noise.
+"""What changes from step to step: the learning rate and the noise.
 
-The hard choice: each is a function of the step alone. There is no state to save, nothing to restore, and nothing
-that could differ between a run that was stopped and one that was not.
+Design note: each is a function of the step alone. There is no state to save, so a resumed run equals an unbroken one.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import math
 from musicgen.training.config import OptimizerConfig
 
 _CODES, _FEATURES, _COIN, _VALIDATION = range(4)
-"""What randomness is for: two uses of one seed must not meet."""
+"""Uses of randomness: each gets its own stream of a seed."""
 
 
 def learning_rate(step: int, config: OptimizerConfig, max_steps: int) -> float:
-    """The rate of a step, the first of which is 0: a straight rise, then half a cosine down to the floor.
+    """The learning rate of a step (counted from 0): a linear warm-up, then half a cosine down to the final rate.
 
-    The first step is not at the full rate, and after the decay the rate stays where it is.
+    After the decay the rate stays at the final rate.
     """
     top, floor = config.learning_rate, config.final_learning_rate
     if step < config.warmup_steps:
@@ -30,17 +29,14 @@ def learning_rate(step: int, config: OptimizerConfig, max_steps: int) -> float:
 
 
 def code_seed(seed: int, step: int) -> int:
-    """The seed of a step's codes, gates and dropout: another for every step."""
+    """The seed of the codes, gates and dropout of a step. Every step has another."""
     return _hash(seed, _CODES, step)
 
 
 def feature_seed(seed: int, step: int, redraw: float) -> int:
-    """The seed of a step's random features, which stay for a while.
+    """The seed of the random features of a step, which stay the same for several steps.
 
-    Args:
-        seed: The run's.
-        step: The step.
-        redraw: Below 1, the chance of other features at each step; from 1 on, the steps between.
+    `redraw` is the probability of new features at each step if it is below 1, else the number of steps between them.
     """
     if redraw >= 1:
         return _hash(seed, _FEATURES, step - step % int(redraw))
@@ -50,11 +46,11 @@ def feature_seed(seed: int, step: int, redraw: float) -> int:
 
 
 def validation_seed(seed: int, number: int) -> int:
-    """The seed of one of the draws that judge a model: the same at every validation."""
+    """The seed of a draw for validation. It is the same at every validation."""
     return _hash(seed, _VALIDATION, number)
 
 
 def _hash(*key: int) -> int:
-    """A number below 2⁶² that is a function of integers."""
+    """A hash of integers, below 2⁶²."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2

@@ -67,7 +67,12 @@ class Case:
         )
 
     def run(
-        self, backend: Backend, dtype: torch.dtype = torch.float64, decay: bool = True, state: bool = True
+        self,
+        backend: Backend,
+        dtype: torch.dtype = torch.float64,
+        decay: bool = True,
+        state: bool = True,
+        elapsed: Tensor | None = None,
     ) -> list[Tensor]:
         """Output, memory after, scale after, and gradients of a random function of them."""
         inputs = [
@@ -85,6 +90,7 @@ class Case:
             log_decay if decay else None,
             AttentionState(memory, self.log_scale.to(dtype)) if state else None,
             backend,
+            elapsed,
         )
         generator = torch.Generator().manual_seed(1)
         loss = sum(
@@ -112,6 +118,57 @@ def test_outputs_gradients_and_state_equal_the_oracle(backend: Backend, length: 
         for state in (True, False):
             options = {"decay": decay, "state": state}
             assert_same(case.run(backend, **options), case.run("naive", **options), 1e-10)  # type: ignore[arg-type]
+
+
+def uneven(length: int, batch: int = 2) -> Tensor:
+    """Elapsed times of rows: chords, rests and long jumps."""
+    generator = torch.Generator().manual_seed(length)
+    return torch.tensor([0.0, 0.0, 1.0, 2.5, 30.0, 4000.0])[torch.randint(6, (batch, length), generator=generator)]
+
+
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
+@pytest.mark.parametrize("backend", FAST)
+def test_decay_by_elapsed_time_equals_the_oracle(backend: Backend, length: int, features: FeatureMapName) -> None:
+    case = Case.make(length, features)
+    for state in (True, False):
+        # A ReLU query may match far keys alone, whose weight would vanish after such jumps.
+        long = uneven(length) / (100 if features == "relu" else 1)
+        for elapsed in (long, uneven(length) / 100, torch.zeros(2, length)):
+            options = {"state": state, "elapsed": elapsed}
+            assert_same(case.run(backend, **options), case.run("naive", **options), 1e-9)  # type: ignore[arg-type]
+    by_token = case.run("naive")
+    for form in ("naive", backend):
+        assert_same(case.run(form, elapsed=torch.ones(2, length)), by_token, 1e-10)  # type: ignore[arg-type]
+
+
+def test_decay_by_elapsed_time_is_a_power_of_the_time_between() -> None:
+    case = Case.make(20, "elu")
+    elapsed = uneven(20) / 50
+    times = elapsed.double().cumsum(1)
+    weights = torch.einsum("bmhe,bnhe->bhmn", *(torch.nn.functional.elu(t) + 1 for t in (case.queries, case.keys)))
+    lags = times[:, None, :, None] - times[:, None, None, :]
+    weights = (weights * (lags * case.log_decay[:, None, None]).exp()).tril()
+    expected = torch.einsum("bhmn,bnhv->bmhv", weights / weights.sum(-1, keepdim=True), case.values)
+    torch.testing.assert_close(case.run("naive", state=False, elapsed=elapsed)[0], expected)
+
+
+@pytest.mark.parametrize("backend", ["naive", *FAST])
+def test_decay_by_elapsed_time_is_stable_in_single_precision(backend: Backend) -> None:
+    case = Case.make(150, scale=4.0)
+    for elapsed in (uneven(150), torch.full((2, 150), 1e6), torch.zeros(2, 150)):
+        truth = case.run("naive", elapsed=elapsed)
+        for result, true in zip(case.run(backend, torch.float32, elapsed=elapsed)[:2], truth[:2], strict=True):
+            assert result.isfinite().all()
+            torch.testing.assert_close(result.double(), true, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("fast_transformers")
+@pytest.mark.parametrize("length", [1, 65, 200])
+def test_the_fast_transformers_kernel_decays_by_elapsed_time(length: int) -> None:
+    case, elapsed = Case.make(length), uneven(length)
+    options = {"elapsed": elapsed / 100}
+    assert_same(case.run("fast_transformers", torch.float32, **options), case.run("naive", **options), 1e-4)
 
 
 @pytest.mark.usefixtures("fast_transformers")
@@ -193,6 +250,14 @@ def test_chunked_passes_gradcheck(chunk: int, monkeypatch: pytest.MonkeyPatch) -
         return output, state.memory * state.log_scale.exp()[..., None, None]
 
     assert torch.autograd.gradcheck(attend, [tensor.requires_grad_() for tensor in inputs])
+
+    def attend_in_time(decay: Tensor) -> Tensor:
+        queries, keys, values = inputs[:3]
+        elapsed = torch.tensor([[0.5, 0.0, 2.0, 0.0, 1.5]])
+        state = AttentionState(inputs[4], start)
+        return causal_attention(queries, keys, values, scale, -decay, state, "chunked", elapsed)[0]
+
+    assert torch.autograd.gradcheck(attend_in_time, [inputs[3]])
 
 
 @settings(max_examples=30, deadline=None)
@@ -300,6 +365,8 @@ def test_bad_calls_are_named() -> None:
         causal_attention(features, features, features, backend="magic")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="values"):
         causal_attention(features, features, torch.rand(1, 5, 2, 3))
+    with pytest.raises(ValueError, match="elapsed"):
+        causal_attention(features, features, features, elapsed=torch.ones(1, 5))
     with pytest.raises(ValueError, match="favor, relu or elu"):
         feature_map("cosine", Draw(0, 4), 0, 4, 8)  # type: ignore[arg-type]
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
-from musicgen.data.groove_corpus import GrooveCorpus
+from musicgen.cli.continuation import ContinueConfig
+from musicgen.data.corpus import Corpus
+from musicgen.languages import Groove, Remi
+from musicgen.languages.registry import tokenizer_json
 from musicgen.midi import read_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.sampling.continuation import choose_songs, read_prompts
-from musicgen.tokens import Remi
-from musicgen.tokens.groove import Groove
-from musicgen.tokens.tokenizer import tokenizer_json
+from musicgen.options import options
+from musicgen.sampling.continuation import choose_songs
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -36,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     save_bundle(small(794), folder / "groove", files={"tokenizer.json": tokenizer_json(Groove())})
     save_bundle(small(361), folder / "pop", files={"tokenizer.json": tokenizer_json(Remi())})
-    made = ["source=synthetic_grooves", "songs=24", "bars=8", f"output={folder}/corpus", "workers=1"]
+    made = ["source=synthetic_grooves", "songs=24", "bars=8", f"out={folder}/corpus", "workers=1"]
     assert command.main(["prepare", *made]) == 0
     return folder
 
@@ -59,13 +59,13 @@ def test_prompts_are_continued_and_everything_has_the_name_of_its_style(run: Run
     status, printed, complaint = run("styles=2", "continuations=2", "bars=4")
     assert (status, complaint) == (0, "")
     assert "4 of 4 continuations" in printed
-    corpus = GrooveCorpus.open(desk / "corpus")
+    corpus = Corpus.open(desk / "corpus")
     songs = choose_songs(corpus, "test", 2)
     assert len({(song.family, song.style) for song in songs.values()}) == len(songs)
     for name, song in songs.items():
         whole = read_midi(tmp_path / "out" / "references" / f"{name}.mid")
         prompt = read_midi(tmp_path / "out" / "prompts" / f"{name}.mid")
-        assert len(whole.notes) == len(corpus.trio(song))
+        assert len(whole.notes) == len(corpus.score(song).notes)
         end = 2 * 4 * prompt.ticks_per_beat
         expected = whole.notes[whole.notes["start"] < end].copy()
         expected["end"] = expected["end"].clip(max=end)  # what sounds at the bar line ends there
@@ -102,9 +102,9 @@ def test_what_it_writes_can_be_scored(run: Run, tmp_path: Path) -> None:
 def test_a_prompt_that_cannot_be_gone_on_from_is_a_line_and_the_others_are_continued(
     run: Run, desk: Path, tmp_path: Path
 ) -> None:
-    corpus = GrooveCorpus.open(desk / "corpus")
+    corpus = Corpus.open(desk / "corpus")
     songs = choose_songs(corpus, "train", 4)
-    sizes = [len(prompt.tokens) for prompt in read_prompts(corpus, songs, 2).values()]
+    sizes = [len(Groove().prompt_of(corpus[song], song, 2, "x").tokens) for song in songs.values()]
     limit = sorted(sizes)[1] + 1
     status, printed, complaint = run("styles=4", "split=train", "continuations=1", f"tokens={limit}", "picture=false")
     assert status == 0
@@ -126,13 +126,13 @@ def test_a_piece_is_the_same_whatever_it_is_written_along_with(run: Run, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["model=null"], "no model is given"),
-        (["data=null"], "no data is given"),
+        (["model=null"], "model is missing: write model=NAME or DIR"),
+        (["data=null"], "data is missing: write data=DIR"),
         (["data=nowhere"], "nowhere"),
         (["split=tests"], "split=tests"),
-        (["styles=0"], "styles=0: takes 1 or more"),
+        (["styles=0"], "styles=0: takes a whole number (1 or more)"),
         (["bars=2"], "no longer than the prompt"),
-        (["tokens=0"], "tokens=0: takes a number above 0"),
+        (["tokens=0"], "tokens=0: takes a whole number (1 or more)"),
         (["tokens=9", "grammar=false"], "no longer than what is given"),
         (["bars=4", "tokens=9"], "bars=4 and tokens=9"),
         (["stiles=2"], "did you mean 'styles'?"),
@@ -154,14 +154,14 @@ def test_a_model_of_another_language_is_refused(run: Run, desk: Path) -> None:
 
 
 def test_a_corpus_that_is_not_of_grooves_is_refused(run: Run, tmp_path: Path) -> None:
-    assert command.main(["prepare", "source=synthetic", "songs=3", "bars=2", f"output={tmp_path}/pop"]) == 0
+    assert command.main(["prepare", "source=synthetic", "songs=3", "bars=2", f"out={tmp_path}/pop"]) == 0
     status, _, complaint = run(f"data={tmp_path}/pop")
     assert (status, complaint.count("\n")) == (2, 1)
-    assert "holds remi tokens, not grooves" in complaint
+    assert "speaks groove, and the corpus remi" in complaint
 
 
 def test_help_names_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["continue", "--help"]) == 0
     printed = capsys.readouterr().out
-    for key in compose_config("continue", []):
+    for key in options(ContinueConfig):
         assert re.search(rf"\b{key}=", printed), key

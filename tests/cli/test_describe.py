@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from musicgen.cli.compose import compose, groups, performer_config
+from musicgen.cli.config import compose, groups, performer_config
 from musicgen.cli.describe import describe_encoding
 from musicgen.cli.main import main
 from musicgen.model import PerformerLM

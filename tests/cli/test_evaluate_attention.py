@@ -10,12 +10,11 @@ import pytest
 import torch
 from calls import Run, calling, check_refused
 
-from musicgen.data.synthetic import compose
+from musicgen.languages import Groove, Remi
+from musicgen.languages.registry import tokenizer_json
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.tokens import Remi
-from musicgen.tokens.groove import Groove
-from musicgen.tokens.tokenizer import tokenizer_json
 
 
 @pytest.fixture

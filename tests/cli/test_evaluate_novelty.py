@@ -11,9 +11,9 @@ from calls import Run, calling, check_refused
 
 from musicgen.cli import main as command
 from musicgen.data import summary
-from musicgen.data.synthetic import compose
-from musicgen.evaluation import novelty
-from musicgen.evaluation.findings import Picture
+from musicgen.evaluation.music import novelty_findings as novelty
+from musicgen.evaluation.report.findings import Picture
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.score import Score, make_tempos
 from musicgen.midi.write import midi_bytes
 
@@ -74,7 +74,7 @@ def test_a_copy_is_found_in_a_folder_and_the_same_bytes_come_of_it_again(tmp_pat
 
 @pytest.mark.usefixtures("undrawn")
 def test_of_a_corpus_the_training_songs_are_searched_and_the_others_are_the_yardstick(tmp_path: Path, run: Run) -> None:
-    assert command.main(["prepare", "input=songs", "output=corpus"]) == 0
+    assert command.main(["prepare", "input=songs", "out=corpus"]) == 0
     with (tmp_path / "corpus" / "index.jsonl").open(encoding="utf-8") as file:
         splits = {item["path"]: item["split"] for item in map(json.loads, file)}
     held_out = {path for path, split in splits.items() if split in ("valid", "test")}
@@ -83,7 +83,7 @@ def test_of_a_corpus_the_training_songs_are_searched_and_the_others_are_the_yard
     (tmp_path / "made" / "copy.mid").write_bytes(midi_bytes(moved(compose(int(trained[:-4]), 8), 1, -3)))
     for path in held_out:
         (tmp_path / "made" / f"held {path}").write_bytes((tmp_path / "songs" / path).read_bytes())
-    assert run("generated=made", "training=corpus", "out=out")[0] == 0
+    assert run("generated=made", "data=corpus", "out=out")[0] == 0
     found = rows(tmp_path / "out" / "pieces.csv")
     assert found["copy.mid"]["song"] == trained
     assert float(found["copy.mid"]["shared (%)"]) > 90
@@ -106,14 +106,14 @@ def test_a_prompt_is_no_copy(tmp_path: Path, run: Run) -> None:
     ("arguments", "naming"),
     [
         ([], "generated is missing"),
-        (["generated=made"], "training is missing"),
-        (["generated=made", "training=songs"], "out is missing"),
-        (["generated=nowhere", "training=songs", "out=out"], "generated=nowhere"),
-        (["generated=made", "training=empty", "out=out"], "training=empty: no MIDI files"),
-        (["generated=made", "training=songs", "held_out=empty", "out=out"], "held_out=empty: no MIDI files"),
-        (["generated=made", "training=songs", "out=songs"], "out=songs: holds other things"),
-        (["generated=made", "training=songs", "out=out", "shortest=1"], "shortest=1"),
-        (["generated=made", "trainign=songs"], "'training'"),
+        (["generated=made"], "data is missing"),
+        (["generated=made", "data=songs"], "out is missing"),
+        (["generated=nowhere", "data=songs", "out=out"], "generated=nowhere"),
+        (["generated=made", "data=empty", "out=out"], "data=empty: no MIDI files"),
+        (["generated=made", "data=songs", "held_out=empty", "out=out"], "held_out=empty: no MIDI files"),
+        (["generated=made", "data=songs", "out=songs"], "out=songs: holds other things"),
+        (["generated=made", "data=songs", "out=out", "shortest=1"], "shortest=1"),
+        (["generated=made", "trainign=songs"], "did you mean 'data'?"),
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )

@@ -10,9 +10,9 @@ import pytest
 import torch
 from calls import Run, calling, check_refused
 
+from musicgen.languages import Remi
+from musicgen.languages.registry import tokenizer_json
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.tokens import Remi
-from musicgen.tokens.tokenizer import tokenizer_json
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_where_to_look_can_be_said(tmp_path: Path, run: Run) -> None:
         (["model=sine", "out=out", "positions=8-8"], "positions=8-8"),
         (["model=sine", "out=out", "positions=0-4,x-9"], "positions=0-4,x-9"),
         (["model=sine", "out=out", "offsets=1"], "offsets=1"),
-        (["model=sine", "out=out", "positions=0-10", "offsets=999999"], "offsets=999999: no query has so many keys"),
+        (["model=sine", "out=out", "positions=0-10", "offsets=999999"], "offsets=999999: no query has this many keys"),
         (["model=sine", "out=out", "offsets=4,five"], "offsets=4,five"),
         (["model=sine", "out=out", "positions=0-100000000"], "100,000,000"),
         (["model=ape", "out=out", "positions=0-30000", "offsets=30000"], "30,000 queries"),

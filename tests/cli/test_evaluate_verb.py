@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import os
 import re
@@ -13,9 +12,9 @@ import pytest
 from calls import Run, calling, check_refused
 
 from musicgen.cli import evaluate
-from musicgen.cli.compose import compose as compose_config
-from musicgen.data.synthetic import compose
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.write import midi_bytes
+from musicgen.options import options
 
 MADE = ["index.html", "style.csv", "style.json", "style.png", "style.svg", "summary.csv"]
 
@@ -159,8 +158,9 @@ def test_help_lists_the_kinds(arguments: list[str], run: Run) -> None:
 def test_help_names_every_key_and_the_config_can_be_seen(kind: str, run: Run) -> None:
     status, printed, _ = run(kind, "--help")
     assert status == 0
-    assert importlib.import_module(evaluate.KINDS[kind][1]).ABOUT.strip() in printed
-    for key in compose_config(f"evaluate_{kind}", []):
+    command = evaluate.command(kind)
+    assert all(part.strip() in printed for part in command.about.split("{keys}"))
+    for key in options(command.config):
         assert re.search(rf"\b{key}=", printed), key
     status, printed, _ = run(kind, "--cfg", "out=a, [b]")
     assert status == 0

@@ -18,14 +18,15 @@ import torch
 
 import musicgen
 from musicgen.cli import main as command
-from musicgen.cli.compose import compose as compose_config
-from musicgen.data.synthetic import compose
+from musicgen.cli.generate import GenerateConfig
 from musicgen.errors import UserError
+from musicgen.languages import Remi
+from musicgen.languages.registry import tokenizer_json
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import read_midi, write_midi
 from musicgen.model import PerformerConfig, PerformerLM, save_bundle
-from musicgen.sampling.composer import load_composer
-from musicgen.tokens import Remi
-from musicgen.tokens.tokenizer import tokenizer_json
+from musicgen.options import options
+from musicgen.sampling.music_model import load_music_model
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., tuple[int, str, str]]
@@ -128,11 +129,10 @@ def test_a_folder_with_other_things_is_not_thrown_away(path: str, run: Run, tmp_
 
 
 def test_what_is_read_is_not_thrown_away(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    write_midi(compose(0, 2), tmp_path / "out" / "piece_0.mid")
+    assert run("n=1", "bars=1", "picture=false")[0] == 0
     status, _, complaint = run(f"prompt={tmp_path}/out/piece_0.mid", "bars=4", "overwrite=true")
     assert status == 2
-    assert "is in the folder that is to be overwritten" in complaint
+    assert "is in the folder that would be overwritten" in complaint
     assert (tmp_path / "out" / "piece_0.mid").exists()
 
 
@@ -194,7 +194,7 @@ def test_free_sampling_reports_its_mistakes(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["model=null"], "no model is given"),
+        (["model=null"], "model is missing: write model=NAME or DIR"),
         (["model=nowhere"], "model=nowhere: no such folder"),
         (["bars=4", "seconds=3"], "bars=4 and seconds=3"),
         (["key=H"], "key=H"),
@@ -202,8 +202,8 @@ def test_free_sampling_reports_its_mistakes(run: Run, tmp_path: Path) -> None:
         (["chords=C#m7b5 Bb(9)"], "'Bb(9)' is not a chord"),
         (["temperature=-1"], "temperature=-1"),
         (["temperature=hot"], "temperature=hot: takes a number"),
-        (["n=0"], "n=0: takes 1 or more"),
-        (["threads=3000000000"], "threads=3000000000: takes 1 to 1024"),
+        (["n=0"], "n=0: takes a whole number (1 or more)"),
+        (["threads=3000000000"], "threads=3000000000: takes a whole number (1 to 1,024)"),
         (["prompt=nowhere.mid"], "nowhere.mid"),
         (["from_state=nowhere.state"], "nowhere.state"),
         (["promt=x.mid"], "did you mean 'prompt'?"),
@@ -238,14 +238,14 @@ def test_a_bundle_says_how_it_is_best_sampled_and_a_request_has_the_last_word(tm
     model, files = PerformerLM(config), {"tokenizer.json": tokenizer_json(Remi())}
     save_bundle(model, tmp_path / "plain", files=files)
     save_bundle(model, tmp_path / "cool", files=files, sampling={"temperature": 0.3})
-    pieces = {name: load_composer(tmp_path / name) for name in ("plain", "cool")}
+    pieces = {name: load_music_model(tmp_path / name) for name in ("plain", "cool")}
     cool, plain = (pieces[name].generate(bars=2, seed=3).tokens for name in ("cool", "plain"))
     assert cool != plain
     assert cool == pieces["plain"].generate(bars=2, seed=3, temperature=0.3, top_p=1.0).tokens
     assert plain == pieces["cool"].generate(bars=2, seed=3, temperature=1.2, top_p=0.9).tokens
     save_bundle(model, tmp_path / "odd", files=files, sampling={"heat": 1.0})
-    with pytest.raises(UserError, match=r"odd/config\.json: sampling is not a taste"):
-        load_composer(tmp_path / "odd")
+    with pytest.raises(UserError, match=r"odd/config\.json: sampling is not valid"):
+        load_music_model(tmp_path / "odd")
 
 
 def start(bundle: Path, *arguments: object) -> subprocess.Popen[bytes]:
@@ -274,8 +274,9 @@ def test_whatever_stops_it_what_is_there_is_complete(how: signal.Signals, bundle
         assert json.loads((out / f"{name}.json").read_text())["bars"] == 6
     assert not list(out.glob(".*"))
     if how != signal.SIGKILL:
-        assert process.returncode == 130
-        assert complaint.decode().endswith("musicgen: interrupted\n")
+        assert process.returncode == 128 + how
+        word = "interrupted" if how == signal.SIGINT else "stopped"
+        assert complaint.decode().endswith(f"musicgen: {word}\n")
         assert f"{len(pieces)} of 1000 pieces" in printed.decode()
         assert {name.removesuffix(".mid") for name in linked(out) if name.endswith(".mid")} == set(pieces)
         assert len(list(out.glob("*.json"))) == len(pieces)
@@ -306,7 +307,7 @@ def test_a_terminal_sees_how_far_it_is(bundle: Path, tmp_path: Path) -> None:
 def test_help_names_every_key(run: Run) -> None:
     status, printed, _ = run("--help")
     assert status == 0
-    for key in compose_config("generate", []):
+    for key in options(GenerateConfig):
         assert re.search(rf"\b{key}=", printed), key
 
 

@@ -51,6 +51,22 @@ def test_help_lists_every_verb_without_any_dependency(arguments: list[str], tmp_
         assert summary in result.stdout
 
 
+@pytest.mark.parametrize("verb", ["generate", "prepare", "render", "demo", "export"])
+def test_help_of_a_verb_needs_no_dependency(verb: str, tmp_path: Path) -> None:
+    result = run_bare(verb, "--help", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"musicgen {verb}" in result.stdout
+
+
+def test_the_first_token_does_not_wait_for_the_compiler_of_torch(tmp_path: Path) -> None:
+    words = ["generate", "n=1", "tokens=1", "picture=false", f"out={tmp_path / 'out'}"]
+    script = f"import sys; from musicgen.cli.main import main; main({words!r}); print('torch._dynamo' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=200, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "False"
+
+
 def test_version_needs_no_dependency(tmp_path: Path) -> None:
     result = run_bare("--version", cwd=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, f"musicgen {__version__}\n", "")

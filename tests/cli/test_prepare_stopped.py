@@ -39,7 +39,7 @@ def test_a_run_that_is_killed_leaves_no_corpus_or_a_whole_one_and_the_next_makes
     when: str, many: Path, tmp_path: Path, run: Run
 ) -> None:
     output = tmp_path / "out"
-    process = start(f"input={many}", f"output={output}", "workers=1")
+    process = start(f"input={many}", f"out={output}", "workers=1")
 
     def now() -> bool:
         staged = list(tmp_path.glob(".out.*.partial"))
@@ -59,7 +59,7 @@ def test_a_run_that_is_killed_leaves_no_corpus_or_a_whole_one_and_the_next_makes
         assert verify(output) == []
     assert output.exists() == (when == "output")
     again = [f"input={many}"] if when == "reading" else SYNTHETIC
-    status, _, complaint = run(*again, f"output={output}", "workers=1", "overwrite=true")
+    status, _, complaint = run(*again, f"out={output}", "workers=1", "overwrite=true")
     assert (status, complaint) == (0, "")
     assert verify(output) == []
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -71,9 +71,9 @@ def test_an_interrupt_leaves_what_was_there_and_nothing_else(
 ) -> None:
     output = tmp_path / "out"
     if overwrite:
-        run(*SYNTHETIC, f"output={output}")
+        run(*SYNTHETIC, f"out={output}")
     before = contents(tmp_path)
-    process = start(f"input={many}", f"output={output}", "workers=2", f"overwrite={str(overwrite).lower()}")
+    process = start(f"input={many}", f"out={output}", "workers=2", f"overwrite={str(overwrite).lower()}")
     wait_for(lambda: list(tmp_path.glob(".out.*.partial")), process)
     time.sleep(0.4)
     process.send_signal(signal.SIGINT)

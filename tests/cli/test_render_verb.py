@@ -9,15 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import odd_files
 import pytest
 
 from musicgen.cli import main as command
 from musicgen.cli import render
-from musicgen.cli.compose import compose as compose_config
-from musicgen.data.synthetic import compose
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import read, sound, synthesis
 from musicgen.midi.score import NOTE
 from musicgen.midi.write import midi_bytes
+from musicgen.options import options
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -71,6 +72,27 @@ def test_several_files_go_to_a_folder_which_is_made(options: list[str], tmp_path
     made = ["other.png", "other.wav", "song.png", "song.wav"]
     assert names(tmp_path / "deep" / "er") == made
     assert all(f"deep/er/{name}" in printed for name in made)
+
+
+def test_a_file_can_be_compared_with_its_tokens(tmp_path: Path, quick_run: Run) -> None:
+    (tmp_path / "song.mid").write_bytes(odd_files.swing())
+    assert quick_run("song.mid", "wav=false")[0] == 0
+    alone = (tmp_path / "song.png").read_bytes()
+    status, printed, _ = quick_run("song.mid", "wav=false", "compare=true", "tokens=remi")
+    assert status == 0
+    assert "song.mid: 32 notes, 16 moved (42 ms on average), 16 in triplets or swing straightened" in printed
+    assert (tmp_path / "song.png").read_bytes() != alone
+    for wrong, why in {
+        "picture=false": "compare=true picture=false: a comparison is a picture; leave out one",
+        "tokens=other": "tokens=other: there is no such token language; choose groove, groove-extended, remi",
+    }.items():
+        status, _, complaint = quick_run("song.mid", "compare=true", wrong)
+        assert status == 2
+        assert why in complaint
+    (tmp_path / "empty.mid").write_bytes(odd_files.no_notes())
+    status, _, complaint = quick_run("empty.mid", "compare=true")
+    assert status == 2
+    assert "empty.mid: cannot be a prompt for a model that speaks remi-extended: no notes" in complaint
 
 
 def test_either_alone_may_be_made_and_is_made_anew(tmp_path: Path, quick_run: Run) -> None:
@@ -169,7 +191,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence_and_leaves_what_was_
     monkeypatch.setattr(os, "replace", denied)  # root is denied nothing
     status, printed, complaint = quick_run("song.mid")
     assert (status, printed) == (2, "")
-    assert "song.png: cannot be written (Permission denied)" in complaint
+    assert ": cannot be written (Permission denied)" in complaint
     assert names(tmp_path) == ["song.mid", "song.png"]
     assert (tmp_path / "song.png").read_bytes() == b"old"
 
@@ -178,17 +200,18 @@ def test_help_names_every_key_and_the_config_can_be_seen(run: Run) -> None:
     status, printed, _ = run("--help")
     assert status == 0
     assert "example: musicgen render song.mid" in printed
-    assert tuple(compose_config("render", [])) == (
+    assert tuple(options(render.RenderConfig)) == (
         "input",
         "out",
         "picture",
         "wav",
         "soundfont",
         "synthesiser",
+        "compare",
+        "tokens",
         "title",
     )
-    assert set(compose_config("render", [])) == set(render.KEYS)
-    for key in render.KEYS:
+    for key in options(render.RenderConfig):
         assert re.search(rf"\b{key}=", printed), key
     status, printed, _ = run("--cfg", "job", "out=a")
     assert status == 0

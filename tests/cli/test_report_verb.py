@@ -13,11 +13,10 @@ from calls import Run, calling, check_refused
 
 from musicgen.cli import main as command
 from musicgen.cli import report
-from musicgen.cli.compose import compose as compose_config
+from musicgen.languages import Groove, Remi
+from musicgen.languages.registry import tokenizer_json
 from musicgen.model import PerformerConfig, PerformerLM, load_bundle, save_bundle
-from musicgen.tokens import Remi
-from musicgen.tokens.groove import Groove
-from musicgen.tokens.tokenizer import tokenizer_json
+from musicgen.options import options
 
 SMALL = ("pieces=2", "bars=2", "draws=1", "songs=2")
 
@@ -39,7 +38,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for source, output, seed in (
         ("synthetic", "songs", 0), ("synthetic", "other_songs", 1), ("synthetic_grooves", "grooves", 0)
     ):  # fmt: skip
-        made = [f"source={source}", "songs=24", "bars=8", f"output={folder}/{output}", "workers=1", f"seed={seed}"]
+        made = [f"source={source}", "songs=24", "bars=8", f"out={folder}/{output}", "workers=1", f"seed={seed}"]
+        made += ["tokens=paper"] if source == "synthetic" else []
         assert command.main(["prepare", *made]) == 0
     (folder / "home").mkdir()
     (folder / "home" / "index.html").write_text("my home page")
@@ -148,5 +148,5 @@ def test_bad_input_is_one_sentence_exit_status_2_and_nothing_written(
 def test_help_names_every_key(run: Run) -> None:
     status, printed, _ = run("--help")
     assert status == 0
-    for key in compose_config("report", []):
+    for key in options(report.ReportConfig):
         assert re.search(rf"\b{key}=", printed), key

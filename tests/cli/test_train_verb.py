@@ -9,15 +9,15 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from submitit.slurm.slurm import _make_sbatch_string
 
-from musicgen.cli.compose import compose, config_folder, groups
+from musicgen.cli.config import compose, config_folder, groups
 from musicgen.cli.main import main
 from musicgen.cli.sweep import combinations, job_name
-from musicgen.cli.typed import build
 from musicgen.errors import UserError
 from musicgen.model import load_bundle
-from musicgen.sampling.composer import load_composer
+from musicgen.options import build
+from musicgen.sampling.music_model import load_music_model
 from musicgen.training.config import TrainConfig
-from musicgen.training.run import performer_config
+from musicgen.training.initial import model_size
 
 QUICK = ["experiment=smoke", "debug=quick", "model.num_layers=1", "data.songs=6", "data.bars=4", "trainer.threads=1"]
 EXPERIMENTS = list(groups("train")["experiment"])
@@ -30,7 +30,7 @@ def config(*overrides: str) -> TrainConfig:
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_is_a_run(experiment: str) -> None:
     run = config(f"experiment={experiment}")
-    performer_config(run, 361)
+    model_size(run, 361, None)
     assert run.run_dir == Path("runs") / experiment
 
 
@@ -46,7 +46,7 @@ def test_every_experiment_is_a_run(experiment: str) -> None:
 )
 def test_pop_piano_has_the_papers_values(pe: str, rate: float, decay: int, reach: int | None) -> None:
     run = config(f"experiment=pop_piano/{pe}")
-    model = performer_config(run, 361)
+    model = model_size(run, 361, None)
     assert (model.num_layers, model.num_heads, model.d_model, model.d_ff, model.dropout) == (24, 8, 512, 2048, 0.1)
     assert (model.feature_map, model.num_features, model.num_realizations) == ("favor", 128, 64)
     assert (run.data.length, run.data.transpose, run.batch_size) == (2048, 6, 4)
@@ -63,7 +63,7 @@ def test_pop_piano_has_the_papers_values(pe: str, rate: float, decay: int, reach
 @pytest.mark.parametrize("pe", ["ape", "sine", "conv"])
 def test_groove_has_the_papers_values(pe: str) -> None:
     run = config(f"experiment=groove/{pe}")
-    model = performer_config(run, 794)
+    model = model_size(run, 794, None)
     assert (run.data.length, run.data.transpose, run.batch_size) == (512, 5, 10)
     assert (run.optimizer.learning_rate, run.optimizer.final_learning_rate) == (4e-4, 2e-5)
     assert (run.optimizer.warmup_steps, run.optimizer.feature_redraw) == (1000, 40)
@@ -73,7 +73,7 @@ def test_groove_has_the_papers_values(pe: str) -> None:
 
 def test_a_decay_joins_any_encoding() -> None:
     for option in groups("train")["pe"]:
-        assert performer_config(config(f"pe={option}", "model.decay=fixed"), 361).decay == "fixed"
+        assert model_size(config(f"pe={option}", "model.decay=fixed"), 361, None).decay == "fixed"
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_a_decay_joins_any_encoding() -> None:
     [
         (["trainer.max_step=3"], "did you mean 'trainer.max_steps'?"),
         (["trainer.max_steps=many"], "trainer.max_steps=many: takes a whole number"),
-        (["trainer.max_steps=0"], "trainer.max_steps=0: takes a number from 1 on"),
+        (["trainer.max_steps=0"], "trainer.max_steps=0: takes a whole number (1 or more)"),
         (["optimizer.learning_rate=fast"], "optimizer.learning_rate=fast: takes a number"),
         (["optimizer.learning_rate=1e-9"], "optimizer.final_learning_rate=5e-06: takes"),
-        (["optimizer.feature_redraw=1.5"], "optimizer.feature_redraw=1.5: takes a chance"),
+        (["optimizer.feature_redraw=1.5"], "optimizer.feature_redraw=1.5: takes a probability"),
         (["trainer.precision=fp8"], "trainer.precision=fp8: takes one of float32, bf16"),
-        (["trainer.devices=none"], "trainer.devices=none: takes a whole number or one of auto"),
+        (["trainer.devices=none"], "trainer.devices=none: takes a whole number (1 or more) or auto"),
         (["batch_size=6", "accumulate=4"], "accumulate=4: takes a number that divides batch_size=6"),
         (["resume=yes"], "resume="),
         (["data=pop_piano", "data.folder=/nowhere"], "data.folder=/nowhere: no such folder; `musicgen prepare"),
@@ -99,9 +99,9 @@ def test_a_decay_joins_any_encoding() -> None:
         (["trainer=fsdp", "trainer.accelerator=cpu", "trainer.precision=float32"], "needs GPUs"),
         (["batch_size=3", "trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"], "cannot be divided"),
         (["optimizer=adam"], "optimizer: takes several keys"),
-        (["data.songs=2"], "data.songs=2: takes a number from 3 on"),
+        (["data.songs=2"], "data.songs=2: takes a whole number (3 or more)"),
         (["optimizer.decay_steps=0"], "optimizer.decay_steps=0: takes more than warmup_steps=200"),
-        (["optimizer.learning_rate=-1"], "optimizer.learning_rate=-1.0: takes a number above 0"),
+        (["optimizer.learning_rate=-1"], "optimizer.learning_rate=-1: takes a number (above 0)"),
         (["trainer.num_nodes=2"], "trainer.strategy=single: is for one process"),
         (["trainer.devices=2"], "trainer.strategy=single: is for one process"),
         (["seed=99999999999999999999999"], "seed="),
@@ -139,8 +139,26 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
     assert main(["export", f"checkpoint={run}/checkpoints/last.ckpt", f"out={tmp_path}/b"]) == 0
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (run / "bundle" / "model.safetensors").read_bytes()
     assert load_bundle(tmp_path / "b").config == load_bundle(tmp_path / "a").config
-    assert main(["export", f"checkpoint={run}", f"out={tmp_path}/d", "half=true", "top_p=0.8"]) == 0
-    assert load_composer(tmp_path / "d").taste.top_p == 0.8
+    assert (
+        main(
+            [
+                "export",
+                f"checkpoint={run}",
+                f"out={tmp_path}/d",
+                "half=true",
+                "top_p=0.8",
+                "rhythm_temperature=0.7",
+                "onnx=true",
+            ]
+        )
+        == 0
+    )
+    sampling = load_music_model(tmp_path / "d").sampling
+    assert (sampling.top_p, sampling.rhythm_temperature) == (0.8, 0.7)
+    assert {path.name for path in (tmp_path / "d").iterdir()} - {path.name for path in (tmp_path / "a").iterdir()} == {
+        "step.onnx",
+        "step.json",
+    }
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in "ad"]
     assert sizes[1] < 0.6 * sizes[0]
     capsys.readouterr()
@@ -148,8 +166,8 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
         ([], "checkpoint is missing"),
         ([f"checkpoint={run}"], "out is missing"),
         ([f"checkpoint={tmp_path}/none", f"out={tmp_path}/c"], "no such checkpoint"),
-        ([f"checkpoint={tmp_path}", f"out={tmp_path}/c"], "not that of a run"),
-        ([f"checkpoint={run}", f"out={run}"], "not a model bundle"),
+        ([f"checkpoint={tmp_path}", f"out={tmp_path}/c"], "not the folder of a run"),
+        ([f"checkpoint={run}", f"out={run}"], "holds other things than a model bundle"),
         ([f"checkpoint={run}", f"out={tmp_path}/c", "temperature=-1"], "temperature=-1"),
     ]:
         assert main(["export", *arguments]) == 2
@@ -161,7 +179,9 @@ def test_export_takes_a_run_or_a_checkpoint(tmp_path: Path, capsys: pytest.Captu
 def test_a_folder_that_cannot_be_is_one_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
     assert main(["train", *QUICK, f"run_dir={tmp_path}/{name}"]) == 2
-    assert "run_dir=" in capsys.readouterr().err
+    complaint = capsys.readouterr().err
+    assert f"{tmp_path}/{name}" in complaint
+    assert complaint.count("\n") == 1
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -196,7 +216,7 @@ class TestSweep:
         ],
     )
     def test_a_job_is_named_by_what_makes_it_different(self, arguments: list[str], name: str) -> None:
-        assert job_name(arguments, ["batch_size"]) == name
+        assert job_name(arguments, ["batch_size"], "train") == name
 
     @pytest.mark.parametrize("arguments", [["pe=ape,sinus"], ["seed=1,x"], ["seed=1,", "pe=[", "x"]])
     def test_a_mistake_in_one_job_is_found_before_the_first(
@@ -225,7 +245,7 @@ class TestSweep:
         second = subprocess.run([*words, "seed=1,2"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (first.returncode, second.returncode) == (0, 2)
         assert "seed=1" in second.stderr
-        assert "holds something else than a run" in second.stderr
+        assert "holds other things than a run" in second.stderr
         assert (folder / "run" / "bundle").is_dir()
         assert (folder / "s2" / "bundle").is_dir()
 

@@ -17,9 +17,9 @@ import pytest
 from corpora import on_disk
 
 from musicgen.data.corpus import Corpus
-from musicgen.data.synthetic import compose
 from musicgen.data.verify import verify
 from musicgen.errors import UserError
+from musicgen.languages.remi.synthetic import compose
 
 FILES = ["tokens.npy", "index.jsonl", "tokenizer.json", "corpus.json"]
 Change = Callable[[bytes], bytes | None]
@@ -147,7 +147,7 @@ def test_bytes_changed_anywhere_are_a_sentence_or_a_corpus_that_can_be_used(seed
 
 def test_tokens_are_mapped_and_not_read_into_memory(sound: Path) -> None:
     corpus = Corpus.open(sound)
-    assert isinstance(corpus.tokens, np.memmap)
-    assert np.shares_memory(corpus[corpus.songs()[1]], corpus.tokens)
+    assert isinstance(corpus.array, np.memmap)
+    assert np.shares_memory(corpus[corpus.songs()[1]], corpus.array)
     with pytest.raises(ValueError, match="read-only"):
-        corpus.tokens[0] = 0
+        corpus.array[0] = 0

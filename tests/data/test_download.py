@@ -110,7 +110,7 @@ def test_an_archive_is_fetched_and_what_is_wanted_of_it_unpacked_once(server: Se
 @pytest.mark.parametrize("knows_parts", [True, False])
 def test_a_fetch_that_was_cut_goes_on(server: Server, tmp_path: Path, knows_parts: bool) -> None:
     server.breaks_after, server.knows_parts = 7000, knows_parts
-    with pytest.raises(UserError, match=r"7,000 of .* bytes have come; the same command goes on"):
+    with pytest.raises(UserError, match=r"7,000 of .* bytes were downloaded; run the same command again to resume"):
         fetch(published(server), tmp_path)
     assert not (tmp_path / "x.tar.gz").exists()
     server.breaks_after = None

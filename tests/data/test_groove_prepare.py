@@ -14,30 +14,27 @@ from corpora import in_memory, put
 from grooves import groove2groove, grooves_in_memory, style_folder
 
 from musicgen.data.corpus import Corpus
-from musicgen.data.groove_corpus import IN_DOMAIN, GrooveCorpus, GrooveSong
-from musicgen.data.groove_kin import check_kin, join_kin
-from musicgen.data.groove_layouts import Kin, find_grooves, find_kin
-from musicgen.data.groove_prepare import gather_grooves, read_files, read_groove, write_grooves
-from musicgen.data.groove_table import make_table
-from musicgen.data.open import open_corpus
-from musicgen.data.prepare import write_corpus
-from musicgen.data.synthetic_grooves import compose_groove
+from musicgen.data.prepare import gather, read_files
 from musicgen.errors import UserError
+from musicgen.languages import Groove
+from musicgen.languages.groove.kin import check_kin, join_kin
+from musicgen.languages.groove.layouts import Kin, find, find_grooves, find_kin
+from musicgen.languages.groove.song import SEEN_STYLES, GrooveSong
+from musicgen.languages.groove.synthetic import compose_groove
+from musicgen.languages.groove.table import make_table
 from musicgen.midi.score import TimeSignature
 
-SPLITS = ("train", "valid", "test", *IN_DOMAIN)
+SPLITS = ("train", "valid", "test", *SEEN_STYLES)
 
 
-def prepared(folder: Path, seed: int = 0, lists: dict[str, str] | None = None, workers: int = 1) -> GrooveCorpus:
-    found = find_grooves(folder, "auto")
+def prepared(folder: Path, seed: int = 0, lists: dict[str, str] | None = None, workers: int = 1) -> Corpus:
+    found = find(folder, "auto", is_asked=False)
     assert found
-    layout, paths = found
-    kin = find_kin(folder, paths, layout)
-    given = {path: known.split for path, known in kin.items() if known.split} or lists
-    return gather_grooves(read_files(folder, paths, layout, kin, workers), seed, given, {"layout": layout})
+    about = {"layout": found.layout}
+    return gather(Groove(), read_files(Groove(), folder, found, workers), seed, found.lists or lists, about)
 
 
-def families(corpus: GrooveCorpus) -> dict[str, set[str]]:
+def families(corpus: Corpus) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for song in corpus.songs():
         found[str(song.split)].add(song.family)
@@ -64,7 +61,7 @@ def test_styles_in_folders_are_read_and_described(tmp_path: Path) -> None:
         assert np.array_equal(corpus[song], table.notes)
         assert (song.family, song.style) == (f"family {family}", f"family {family}/style0")
         assert song.tracks == table.instruments
-        assert (song.bars, song.counted) == (8, 0)
+        assert (song.bars, song.count_in) == (8, 0)
         assert song.tempo == pytest.approx(float(played.tempos["bpm"][0]), abs=0.01)
 
 
@@ -77,7 +74,7 @@ def test_groove2groove_loses_its_count_in_and_keeps_its_families_together(tmp_pa
         number, take, letter = int(song.path[-12]), int(song.path[-11]), song.path[-5]
         assert (song.family, song.style) == (f"ST{number}", f"ST{number}_{letter}")
         plain = make_table(compose_groove(take, 3 * number + (letter == "b"), 8))
-        assert song.counted == 2
+        assert song.count_in == 2
         assert song.notes <= len(plain.notes)  # two pianos are one
         assert {track.name for track in song.tracks} <= {"BB Bass", "BB Drums", "BB Guitar", "BB Piano"}
         assert [track.part for track in song.tracks][:2] == ["bass", "drums"]
@@ -99,11 +96,11 @@ def test_no_family_is_in_two_splits_and_held_out_styles_are_a_tenth(seed: int, s
             held = {song.style for song in corpus.songs(split)}
             assert 1 <= len(held) <= max(styles // 10, 3)  # a family has three
     trained = {song.style for song in corpus.songs("train")}
-    for split in IN_DOMAIN:
+    for split in SEEN_STYLES:
         chosen = corpus.songs(split)
         assert len(chosen) == len({song.style for song in chosen}) <= styles // 10
         assert {song.style for song in chosen} <= trained
-    in_domain = [{song.style for song in corpus.songs(split)} for split in IN_DOMAIN]
+    in_domain = [{song.style for song in corpus.songs(split)} for split in SEEN_STYLES]
     assert not in_domain[0] & in_domain[1]
     if songs == 150:
         assert all(in_domain)
@@ -123,7 +120,7 @@ def test_the_corpus_is_the_same_with_any_number_of_workers(tmp_path: Path) -> No
     contents = []
     for workers in (1, 3):
         (tmp_path / str(workers)).mkdir()
-        write_grooves(prepared(tmp_path / "in", workers=workers), tmp_path / str(workers))
+        prepared(tmp_path / "in", workers=workers).write(tmp_path / str(workers))
         contents.append({path.name: path.read_bytes() for path in (tmp_path / str(workers)).iterdir()})
     assert contents[0] == contents[1]
 
@@ -152,7 +149,7 @@ def test_an_index_beside_the_files_says_what_is_kin_and_what_is_held_out(tmp_pat
         (b"\xff", "UTF-8"),
         (b"", "has no lines"),
         (b"path\tsplit\n", "has no lines"),
-        (b"path\tsplit\nelsewhere/a.mid\ttrain\n", "none of the MIDI files beside it .line 2: 'elsewhere/a.mid'"),
+        (b"path\tsplit\nelsewhere/a.mid\ttrain\n", "none of the MIDI files in its folder .line 2: 'elsewhere/a.mid'"),
     ],
 )
 def test_a_wrong_index_is_one_sentence(tmp_path: Path, text: bytes, reason: str) -> None:
@@ -197,7 +194,7 @@ def test_an_index_that_names_files_makes_a_folder_one_of_styles(tmp_path: Path) 
 
 
 def groove(path: str, family: str, style: str, sha256: str, split: str | None = None) -> GrooveSong:
-    return GrooveSong(path, sha256, family, style, split)
+    return GrooveSong(path, sha256, split, family=family, style=style)
 
 
 def test_kin_are_a_chain_of_families_styles_and_copies() -> None:
@@ -214,10 +211,10 @@ def test_kin_are_a_chain_of_families_styles_and_copies() -> None:
     ("one", "other", "reason"),
     [
         (groove("a", "f", "s", "1", "train"), groove("b", "f", "t", "2", "test"), "of the family f, like a"),
-        (groove("a", "f", "s", "1", "ival"), groove("b", "g", "s", "2", "valid"), "of the style s, like a"),
+        (groove("a", "f", "s", "1", "seen_style_valid"), groove("b", "g", "s", "2", "valid"), "of the style s, like a"),
         (groove("a", "f", "s", "1", "test"), groove("b", "g", "t", "1", "valid"), "the same file, .* as a"),
-        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "1", "ival"), "the same file, .* as a"),
-        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "2", "itest"), ""),
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "1", "seen_style_valid"), "the same file, .* as a"),
+        (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "2", "seen_style_test"), ""),
         (groove("a", "f", "s", "1", "train"), groove("b", "f", "s", "1", None), ""),
     ],
 )
@@ -225,7 +222,7 @@ def test_kin_in_two_splits_are_named(one: GrooveSong, other: GrooveSong, reason:
     if not reason:
         check_kin([one, other])
         return
-    with pytest.raises(UserError, match=rf"b \({other.split}\): {reason} \({one.split}\); they belong into one split"):
+    with pytest.raises(UserError, match=rf"b \({other.split}\): {reason} \({one.split}\); they belong in one split"):
         check_kin([one, other])
 
 
@@ -237,10 +234,10 @@ def test_copies_and_styles_are_never_drawn_apart(tmp_path: Path, seed: int) -> N
     (tmp_path / "index.tsv").write_text("path\tcluster\nfamily 1/style0.a.mid\tx\nfamily 2/style0.b.mid\tx\n")
     corpus = prepared(tmp_path, seed)
     check_kin(corpus.songs())
-    homes = {song.path: "train" if song.split in IN_DOMAIN else song.split for song in corpus.songs()}
+    homes = {song.path: "train" if song.split in SEEN_STYLES else song.split for song in corpus.songs()}
     for kin in (("family 0", "family 5"), ("family 1", "family 2")):
         assert len({home for path, home in homes.items() if path.startswith(kin)}) == 1
-    assert not {song.path for split in IN_DOMAIN for song in corpus.songs(split)} & {"family 5/style0.b.mid"}
+    assert not {song.path for split in SEEN_STYLES for song in corpus.songs(split)} & {"family 5/style0.b.mid"}
 
 
 @pytest.mark.parametrize(
@@ -259,7 +256,7 @@ def test_a_record_that_cannot_be_is_refused(folder: Path, changes: dict[str, obj
         lines[0]["tracks"][0] |= {"notes": -1} if "size" in changes else changes
     (folder / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(UserError, match=r"index\.jsonl: .*prepare it again"):
-        GrooveCorpus.open(folder)
+        Corpus.open(folder)
 
 
 @pytest.mark.parametrize(("bpm", "tempo"), [(2.0, 10.0), (5000.0, 1000.0), (90.0, 90.0)])
@@ -267,7 +264,7 @@ def test_no_tempo_is_beyond_those_that_there_are(bpm: float, tempo: float) -> No
     score = compose_groove(0, 0, 2)
     tempos = score.tempos[:1].copy()
     tempos["bpm"] = bpm
-    record = read_groove(score.replace(tempos=tempos), "x", "y", Kin("f", "s")).record
+    record = Groove().read(score.replace(tempos=tempos), "x", "y", "folder", Kin("f", "s")).song
     assert record.tempo == tempo
     assert record.is_sound()
 
@@ -275,16 +272,16 @@ def test_no_tempo_is_beyond_those_that_there_are(bpm: float, tempo: float) -> No
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "corpus").mkdir()
-    write_grooves(grooves_in_memory(20, 4), tmp_path / "corpus")
+    grooves_in_memory(20, 4).write(tmp_path / "corpus")
     return tmp_path / "corpus"
 
 
 def test_what_is_written_is_read_again_and_known_by_its_fingerprint(folder: Path) -> None:
-    corpus, again = grooves_in_memory(20, 4), open_corpus(folder)
-    assert isinstance(again, GrooveCorpus)
+    corpus, again = grooves_in_memory(20, 4), Corpus.open(folder)
+    assert isinstance(again, Corpus)
     assert again.index == corpus.index
-    assert np.array_equal(again.notes, corpus.notes)
-    assert isinstance(again.notes, np.memmap)
+    assert np.array_equal(again.array, corpus.array)
+    assert isinstance(again.array, np.memmap)
     assert again.fingerprint == corpus.fingerprint != grooves_in_memory(20, 4, 1).fingerprint
     moved = dataclasses.replace(corpus, index=tuple(dataclasses.replace(song, split="train") for song in corpus.index))
     assert moved.fingerprint != corpus.fingerprint  # the split is a part of what is trained on
@@ -292,23 +289,22 @@ def test_what_is_written_is_read_again_and_known_by_its_fingerprint(folder: Path
 
 def test_the_kind_of_a_corpus_is_told_by_its_tokens(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "piano").mkdir()
-    write_corpus(in_memory(3, 2), tmp_path / "piano")
-    assert isinstance(open_corpus(tmp_path / "piano"), Corpus)
+    in_memory(3, 2).write(tmp_path / "piano")
+    assert Corpus.open(tmp_path / "piano").language.name == "remi"
+    assert Corpus.open(folder).language.name == "groove"
     (folder / "notes.npy").rename(folder / "tokens.npy")
     (folder / "index.jsonl").write_text("")
-    with pytest.raises(UserError, match="in the language 'groove'"):
-        Corpus.open(folder)
     with pytest.raises(UserError, match=r"notes\.npy"):
-        GrooveCorpus.open(folder)
+        Corpus.open(folder)
     with pytest.raises(UserError, match="not a prepared corpus"):
-        open_corpus(tmp_path)
+        Corpus.open(tmp_path)
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"path": 1}', '{"tracks": [{}]}'])
 def test_an_index_of_something_else_is_one_sentence(folder: Path, line: str) -> None:
     (folder / "index.jsonl").write_text(f"{line}\n")
     with pytest.raises(UserError, match=r"index\.jsonl"):
-        GrooveCorpus.open(folder)
+        Corpus.open(folder)
 
 
 def test_a_line_of_the_index_is_the_record_again() -> None:
@@ -332,8 +328,8 @@ def test_a_sample_of_real_accompaniments_is_prepared_by_the_splits_beside_them(
     for song in corpus.songs():
         row = known[song.path]
         assert song.family == row[header.index("cluster")]
-        assert song.split in (row[header.index("split")], *IN_DOMAIN)
+        assert song.split in (row[header.index("split")], *SEEN_STYLES)
         roles = [role.split("=")[1] for role in row[header.index("roles")].split(";")]
         assert "bass" in roles
         assert {"bass", "drums", "other"} == {track.part for track in song.tracks}
-        assert not corpus.language.grammar.errors(corpus.language.encode_notes(corpus.trio(song)))
+        assert not corpus.language.grammar.errors(corpus.tokens(song))

@@ -7,21 +7,25 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from corpora import copy_of, in_memory, on_disk, pop1k7, put
+from corpora import copy_of, encode_song, in_memory, on_disk, pop1k7, put
 
 from musicgen.data import prepare
-from musicgen.data.corpus import Corpus, Song
-from musicgen.data.prepare import Encoded, compose_songs, encode_file, encode_files, encode_song, gather, write_corpus
-from musicgen.data.split import SPLITS
-from musicgen.data.synthetic import compose
+from musicgen.data.corpus import Corpus
+from musicgen.data.prepare import compose_songs, gather, read_file, read_files
+from musicgen.languages import Remi
+from musicgen.languages.language import Language
+from musicgen.languages.layouts import Found
+from musicgen.languages.remi.synthetic import compose
+from musicgen.languages.song import Read, TokenSong
+from musicgen.languages.split import SPLITS
 from musicgen.midi.score import NOTE, Score, TimeSignature, Track
-from musicgen.tokens import Remi
 
 
-def hostile_file(folder: str, path: str, layout: str) -> Encoded:
+def hostile_file(language: Language, folder: str, path: str, layout: str, facts: object, *reading: Any) -> Read:
     """What the worker runs in a test: some files are its death."""
     if "crash" in path:
         os.abort()
@@ -29,20 +33,21 @@ def hostile_file(folder: str, path: str, layout: str) -> Encoded:
         time.sleep(600)
     if "bug" in path:
         raise KeyError("a mistake of ours")
-    return encode_file(folder, path, layout)
+    return read_file(language, folder, path, layout, facts, *reading)
 
 
-def lines(corpus: Corpus) -> dict[str, Song]:
+def lines(corpus: Corpus) -> dict[str, TokenSong]:
     return {song.path: song for song in corpus.index}
 
 
 def test_a_song_is_what_the_tokens_say_and_the_line_counts_it() -> None:
     score = compose(1, 8)
     encoded = encode_song(score, "a.mid", "0" * 64)
-    record = encoded.record
-    assert (record.tokens, record.bars, record.notes) == (len(encoded.tokens), 8, len(score.notes))
+    record = encoded.song
+    assert isinstance(record, TokenSong)
+    assert (record.tokens, record.bars, record.notes) == (len(encoded.rows), 8, len(score.notes))
     assert record.seconds == pytest.approx(score.duration, abs=0.01)
-    assert Remi().grammar.errors(encoded.tokens) == []
+    assert Remi().grammar.errors(encoded.rows) == []
 
 
 def test_files_that_cannot_be_used_are_lines_that_say_why(tmp_path: Path) -> None:
@@ -54,7 +59,7 @@ def test_files_that_cannot_be_used_are_lines_that_say_why(tmp_path: Path) -> Non
     (tmp_path / "empty.mid").write_bytes(b"")
     (tmp_path / "text.mid").write_text("this is no MIDI")
     paths = sorted(path.name for path in tmp_path.iterdir())
-    corpus = gather(encode_files(tmp_path, [*paths, "gone.mid"], "folder", 2), 0, None, {})
+    corpus = gather(Remi(), read_files(Remi(), tmp_path, Found("folder", [*paths, "gone.mid"]), 2), 0)
     found = lines(corpus)
     assert list(found) == [*paths, "gone.mid"]
     reasons = {
@@ -77,7 +82,7 @@ def test_files_that_cannot_be_used_are_lines_that_say_why(tmp_path: Path) -> Non
     for path in paths:
         assert found[path].sha256 == hashlib.sha256((tmp_path / path).read_bytes()).hexdigest()
     assert found["gone.mid"].sha256 is None
-    assert len(corpus.tokens) == found["good.mid"].tokens
+    assert len(corpus.array) == found["good.mid"].tokens
 
 
 def test_a_file_that_kills_or_hangs_the_reader_is_a_line_and_the_others_are_read(
@@ -86,9 +91,9 @@ def test_a_file_that_kills_or_hangs_the_reader_is_a_line_and_the_others_are_read
     names = ["a.mid", "bug.mid", "crash.mid", "d.mid", "hang.mid", "z.mid"]
     for number, name in enumerate(names):
         put(compose(number, 2), tmp_path / name)
-    monkeypatch.setattr(prepare, "encode_file", hostile_file)
+    monkeypatch.setattr(prepare, "read_file", hostile_file)
     monkeypatch.setattr(prepare, "SECONDS", 2.5)
-    corpus = gather(encode_files(tmp_path, names, "folder", 2), 0, None, {})
+    corpus = gather(Remi(), read_files(Remi(), tmp_path, Found("folder", names), 2), 0)
     assert [song.dropped for song in corpus.index] == [
         None,
         "raised KeyError: 'a mistake of ours'",
@@ -110,7 +115,7 @@ def test_the_corpus_is_the_same_with_any_number_of_workers_and_wherever_the_inpu
         paths = sorted(path.relative_to(source).as_posix() for path in source.rglob("*.mid"))
         output = tmp_path / f"output {workers}"
         output.mkdir()
-        write_corpus(gather(encode_files(source, paths, "folder", workers), 5, None, {"a": 1}), output)
+        gather(Remi(), read_files(Remi(), source, Found("folder", paths), workers), 5, None, {"a": 1}).write(output)
         written.append({path.name: path.read_bytes() for path in output.iterdir()})
     assert written[0] == written[1]
     assert str(tmp_path).encode() not in b"".join(written[0].values())
@@ -118,13 +123,13 @@ def test_the_corpus_is_the_same_with_any_number_of_workers_and_wherever_the_inpu
 
 def test_a_corpus_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     corpus = in_memory(8)
-    write_corpus(corpus, tmp_path)
+    corpus.write(tmp_path)
     again = Corpus.open(tmp_path)
     assert again.index == corpus.index
-    assert np.array_equal(again.tokens, corpus.tokens)
-    assert again.tokens.dtype == np.uint16
-    for song, encoded in zip(again.songs(), compose_songs(8, 8, 0), strict=True):
-        assert np.array_equal(again[song], encoded.tokens)
+    assert np.array_equal(again.array, corpus.array)
+    assert again.array.dtype == np.uint16
+    for song, encoded in zip(again.songs(), compose_songs(Remi(), 8, 8, 0), strict=True):
+        assert np.array_equal(again[song], encoded.rows)
         assert song.group == song.path
     assert {song.split for song in again.songs()} == set(SPLITS)
     assert sum(len(again.songs(split)) for split in SPLITS) == 8
@@ -159,7 +164,7 @@ def planted() -> list[tuple[str, Score]]:
 @pytest.mark.parametrize("seed", range(6))
 def test_copies_are_drawn_into_one_split_and_say_of_what_they_are_copies(seed: int) -> None:
     results = [encode_song(score, name, f"{number:064x}") for number, (name, score) in enumerate(planted())]
-    found = lines(gather(results, seed, None, {}))
+    found = lines(gather(Remi(), results, seed, None, {}))
     for original in ("03.mid", "07.mid"):
         copy = found[f"copy of {original}"]
         assert (copy.split, copy.group) == (found[original].split, original)
@@ -169,7 +174,7 @@ def test_copies_are_drawn_into_one_split_and_say_of_what_they_are_copies(seed: i
 def test_of_copies_in_different_given_lists_the_one_that_is_held_out_stays() -> None:
     results = [encode_song(score, name, f"{number:064x}") for number, (name, score) in enumerate(planted())]
     given = {name: "train" for name, _ in planted()} | {"copy of 03.mid": "test", "07.mid": "valid", "01.mid": "test"}
-    corpus = gather(results, 0, given, {})
+    corpus = gather(Remi(), results, 0, given, {})
     found = lines(corpus)
     assert (found["copy of 03.mid"].split, found["07.mid"].split) == ("test", "valid")
     assert found["03.mid"].dropped == "the same song as copy of 03.mid, which is in 'test'"
@@ -177,18 +182,18 @@ def test_of_copies_in_different_given_lists_the_one_that_is_held_out_stays() -> 
     assert {song.path for song in corpus.songs("train")} == {
         name for name, split in given.items() if split == "train"
     } - {"03.mid", "copy of 07.mid"}
-    assert sum(song.tokens for song in corpus.index) == len(corpus.tokens)
+    assert sum(song.tokens for song in corpus.index) == len(corpus.array)
 
 
 def test_songs_in_no_list_are_left_out_and_say_so() -> None:
     results = [encode_song(score, name, f"{number:064x}") for number, (name, score) in enumerate(planted())]
-    corpus = gather(results, 0, {"00.mid": "train", "05.mid": "valid"}, {})
+    corpus = gather(Remi(), results, 0, {"00.mid": "train", "05.mid": "valid"}, {})
     assert [song.path for song in corpus.songs()] == ["00.mid", "05.mid"]
     assert {song.dropped for song in corpus.index if song.split is None} == {"in none of the given lists"}
 
 
 def test_composed_corpora_are_the_same_for_the_same_seed_and_others_for_others() -> None:
-    assert np.array_equal(in_memory(3, 4, 1).tokens, in_memory(3, 4, 1).tokens)
-    assert not np.array_equal(in_memory(3, 4, 1).tokens, in_memory(3, 4, 2).tokens)
+    assert np.array_equal(in_memory(3, 4, 1).array, in_memory(3, 4, 1).array)
+    assert not np.array_equal(in_memory(3, 4, 1).array, in_memory(3, 4, 2).array)
     first, second = ({song.sha256 for song in in_memory(5, 4, seed).index} for seed in (1, 2))
     assert not first & second

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpora import copy_of, pop1k7
+from corpora import copy_of, encode_song, pop1k7
 
 from musicgen.data.corpus import Corpus
-from musicgen.data.layouts import find_songs
-from musicgen.data.prepare import encode_files, encode_song, gather, write_corpus
-from musicgen.data.synthetic import compose
+from musicgen.data.prepare import find_songs, gather, read_files
 from musicgen.data.verify import check_song, verify
-from musicgen.tokens import Remi
+from musicgen.errors import UserError
+from musicgen.languages import Remi
+from musicgen.languages.remi.synthetic import compose
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     source = pop1k7(root / "source", 6, 4)
     (source / "src_001" / "broken.mid").write_bytes(b"MThd")
-    write_corpus(gather(encode_files(source, find_songs(source, "auto")[1], "pop1k7", 1), 0, None, {}), mkdir(root))
+    gather(Remi(), read_files(Remi(), source, find_songs(source)[1], 1), 0).write(mkdir(root))
     return root
 
 
@@ -78,7 +78,7 @@ def test_a_file_that_was_changed_is_named(name: str, root: Path) -> None:
     assert verify(root / "corpus") == [f"{path}: changed since it was prepared"]
 
 
-@pytest.mark.parametrize("token", [Remi.pad, Remi.end, Remi.vocabulary["Bar"], 361])
+@pytest.mark.parametrize("token", [Remi.vocabulary["PAD"], Remi.end, Remi.vocabulary["Bar"]])
 def test_a_token_that_breaks_the_grammar_is_named_even_if_hashes_were_taken_again(token: int, root: Path) -> None:
     corpus = Corpus.open(root / "corpus")
     song = corpus.songs()[3]
@@ -87,6 +87,13 @@ def test_a_token_that_breaks_the_grammar_is_named_even_if_hashes_were_taken_agai
     problems = verify(root / "corpus")
     assert len(problems) == 1
     assert problems[0].startswith(f"{song.path}: ")
+
+
+def test_a_token_that_does_not_exist_is_noticed_when_the_corpus_is_opened(root: Path) -> None:
+    edit_tokens(root / "corpus", 5, 361)
+    sign(root / "corpus")
+    with pytest.raises(UserError, match="does not fit the index of the corpus"):
+        verify(root / "corpus")
 
 
 def test_a_song_that_does_not_follow_the_one_before_is_named(root: Path) -> None:
@@ -127,7 +134,7 @@ def test_a_copy_that_was_moved_to_another_split_is_named_with_its_original(tmp_p
     songs.append(("copy.mid", copy_of(compose(2, 8), 0, semitones=4, bars=1, changed=0.03)))
     results = [encode_song(score, name, f"{number:064x}") for number, (name, score) in enumerate(songs)]
     folder = mkdir(tmp_path)
-    write_corpus(gather(results, 0, {name: "train" for name, _ in songs}, {}), folder)
+    gather(Remi(), results, 0, {name: "train" for name, _ in songs}, {}).write(folder)
     assert verify(folder) == []
     edit_index(folder, "copy.mid", split="test")
     sign(folder)
@@ -154,6 +161,7 @@ def test_what_is_checked_goes_through_the_progress_bar(root: Path) -> None:
 def test_a_song_is_checked_and_sketched_whatever_its_tokens_are() -> None:
     generator = np.random.default_rng(0)
     for length in (0, 1, 2, 50):
-        sentence, sketch = check_song(generator.integers(0, 361, length).astype(np.uint16))
+        sentence, sketch = check_song(Remi(), generator.integers(0, 361, length).astype(np.uint16), None)
         assert sentence
+        assert sketch is not None
         assert len(sketch)

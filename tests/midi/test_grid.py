@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from musicgen.data.layouts import load_song
-from musicgen.data.synthetic import compose
+from musicgen.languages.remi.quantise import quantise
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.chord import Chord
 from musicgen.midi.grid import to_grid
+from musicgen.midi.pop909 import load_pop909
 from musicgen.midi.score import BEAT, ChordMark, Score, TimeSignature, make_notes, make_tempos
-from musicgen.tokens.quantise import quantise
 
 BARS = 12
 TICKS_PER_SECOND = 960
-"""Of a performance: 480 ticks a beat at the 120 beats a minute that MIDI has by default."""
+"""Of a performance: 480 ticks per beat at the 120 beats per minute that MIDI has by default."""
 
 
 def steady(beats: int, seconds: float = 0.6) -> NDArray[np.float64]:
@@ -197,6 +197,6 @@ def test_beats_without_music_are_a_grid_without_music() -> None:
 
 def test_songs_of_pop909_begin_their_chords_on_beats(real_data: Callable[[str], Path]) -> None:
     for path in islice(sorted(real_data("pop909").glob("*/*.mid")), 0, None, 111):
-        score = load_song(path.parent, path.name, "pop909")
+        score = load_pop909(path)
         ticks = np.array([mark.tick for mark in score.chords])
         assert (np.abs((ticks + 240) % 480 - 240) < 60).mean() > 0.9, path

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musicgen.data.synthetic import compose
+from musicgen.languages import Remi
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import harmony
 from musicgen.midi.chord import NO_CHORD, QUALITIES, Chord
 from musicgen.midi.harmony import find_chords
 from musicgen.midi.score import NOTE, ChordMark, Score, Track, make_notes
-from musicgen.tokens import Remi
 
 
 def block_chords(chords: list[tuple[int, tuple[int, ...]]], ticks_per_beat: int = 480) -> Score:

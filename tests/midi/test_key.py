@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from musicgen.midi.chord import NO_CHORD, QUALITIES, TONES, Chord
-from musicgen.midi.key import Key, parse_pitch
+from musicgen.midi.key import Key, heard_key, parse_pitch
 
 
 @pytest.mark.parametrize(
@@ -86,3 +87,13 @@ def test_pitches_have_numbers_and_names(text: str, pitch: int) -> None:
 @pytest.mark.parametrize("text", ["", "128", "-1", "A9", "c4", "C", "4C", "²"])
 def test_what_is_no_pitch_is_none(text: str) -> None:
     assert parse_pitch(text) is None
+
+
+@pytest.mark.parametrize("is_minor", [False, True])
+def test_the_key_that_is_heard_moves_with_the_music(is_minor: bool) -> None:
+    generator, key = np.random.default_rng(0), Key(0, is_minor)
+    for root in range(12):
+        heard = np.isin(np.arange(12), list(key.pitch_classes)) * generator.uniform(1, 1.2, 12)
+        heard[[0, 3 if is_minor else 4, 7]] += 1
+        assert heard_key(np.roll(heard, root)) == Key(root, is_minor)
+    assert heard_key(np.zeros(12)) is None

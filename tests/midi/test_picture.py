@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 from score_strategies import scores
 
-from musicgen.data.synthetic import compose
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.chord import NO_CHORD, Chord
 from musicgen.midi.picture import MOST_ROWS, _chord_name, _lay_out, draw_piano_roll
 from musicgen.midi.score import NOTE, ChordMark, Score, TimeSignature, Track, make_notes
@@ -36,6 +36,16 @@ def test_any_score_is_a_picture_of_bounded_size(score: Score) -> None:
     height, width, _ = pixels(picture).shape
     assert width == 1540
     assert width * height < MOST_PIXELS
+
+
+def test_a_source_is_drawn_where_it_is_and_not_on_the_grid_of_the_score() -> None:
+    tokens = Score(12, make_notes([0, 12, 24], [12, 24, 36], [60, 62, 64], 64))
+    sources = [
+        Score(480, make_notes([0, 480 + shift, 960], [480, 960, 1440], [60, 62, 64], 64)) for shift in (0, 15, 30)
+    ]
+    pictures = [draw_piano_roll(tokens, source=source) for source in (None, *sources)]
+    assert len(set(pictures)) == 4
+    assert len({pixels(picture).shape for picture in pictures}) == 1
 
 
 def test_the_same_score_gives_the_same_bytes() -> None:
@@ -147,7 +157,8 @@ def test_chords_are_named_above_unless_they_are_too_dense() -> None:
     plain, named, crowded = (draw_piano_roll(score.replace(chords=item)) for item in ((), marks, dense))
     assert plain != named
     assert plain == crowded
-    assert [_chord_name(chord) for chord in (NO_CHORD, Chord(0, "M"), Chord(6, "/o7"))] == ["N.C.", "C", "F♯ø7"]
+    chords = [NO_CHORD, Chord(0, "M"), Chord(6, "/o7"), Chord(10, "M"), Chord(3, "m7"), Chord(8, "m"), Chord(1, "M7")]
+    assert [_chord_name(chord) for chord in chords] == ["N.C.", "C", "F♯ø7", "B♭", "E♭m7", "G♯m", "D♭maj7"]
 
 
 @pytest.mark.parametrize("name", ["$\\alpha$", "日本 a$b", "\ud800\x00\nb", "x" * 500, "_hidden", "  "])

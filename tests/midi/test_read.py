@@ -66,7 +66,7 @@ def test_the_fast_parser_reads_what_miditoolkit_reads(corpus: str, real_data: Ca
         (b"RIFF and so on", "does not begin with a MIDI header"),
         (b"MThd\0\0\0\6\0\0", "does not begin with a MIDI header"),
         (raw(NOTE + END)[:-5], "cut short"),
-        (raw(NOTE + END, division=0), "zero ticks a beat"),
+        (raw(NOTE + END, division=0), "zero ticks per beat"),
         (raw(NOTE + END, division=0xE728), "SMPTE"),
         (raw(b"")[:14], "no tracks"),
         (raw(b"\0\xff\x51\3\0\0\0" + NOTE + END), "tempo of zero"),
@@ -120,7 +120,7 @@ def test_a_reader_that_dies_is_an_answer_and_the_next_file_is_read(
 ) -> None:
     path = tmp_path / "piece.mid"
     write_midi(piece(), path)
-    monkeypatch.setattr(reading, "_child", lambda: reading.Guarded(die_of_it))
+    monkeypatch.setattr(reading, "_child", lambda: reading.SubprocessCall(die_of_it))
     with pytest.raises(MidiError, match="crashed"):
         read_midi(path)
     monkeypatch.undo()

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from musicgen.data.synthetic import compose
 from musicgen.errors import UserError
+from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import synthesis
 from musicgen.midi.score import NOTE, Score, Track, make_notes, make_tempos
 from musicgen.midi.sound import default_soundfont, render_wav
@@ -35,7 +35,7 @@ def play(score: Score) -> NDArray[np.float64]:
 
 
 def note(pitch: int, program: int = 0, start: int = 960, end: int = 2880, velocity: int = 100) -> Score:
-    """At 120 beats a minute, the first of two seconds is silent."""
+    """At 120 beats per minute, the first of two seconds is silent."""
     return Score(480, make_notes([start], [end], [pitch], velocity), (Track("a", program),))
 
 

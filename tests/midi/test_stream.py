@@ -35,18 +35,18 @@ from musicgen.midi.write import Mark, midi_bytes
 BAR = 1920
 END = 4000
 """After all that `PIECES` have in them."""
-METRES = st.builds(TimeSignature, st.just(0), st.integers(1, 12), st.sampled_from([1, 2, 4, 8, 64]))
+METRES = st.builds(TimeSignature, st.integers(0, END - 1), st.integers(1, 12), st.sampled_from([1, 2, 4, 8, 64]))
 PIECES = st.builds(
-    lambda score, metres: score.replace(time_signatures=tuple(metres)),
+    lambda score, metres: score.replace(time_signatures=tuple(sorted(metres))),
     scores(earliest=0) | scores(earliest=0, most_tracks=40, programs=15),
-    st.lists(METRES, max_size=1),
+    st.lists(METRES, max_size=4, unique_by=lambda metre: metre.tick),
 )
-"""Scores of one metre, with all else that can be wrong with one."""
+"""Scores with all that can be wrong with one."""
 CUTS = st.lists(st.integers(0, END), max_size=12).map(sorted)
 
 
 def begin(path: Path, score: Score) -> MidiStream:
-    return MidiStream(path, score.ticks_per_beat, score.tracks, score.time_signatures)
+    return MidiStream(path, score.ticks_per_beat, score.tracks)
 
 
 def from_on(score: Score, tick: int) -> Score:
@@ -227,7 +227,9 @@ class TestFailure:
             "for number in range(50): file.write(bar(number), (number + 1) * BAR)\n"
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
-        run = subprocess.run([sys.executable, "-c", program, path], cwd=Path(__file__).parent, check=False)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # the shared helpers are on it
+        here = Path(__file__).parent
+        run = subprocess.run([sys.executable, "-c", program, path], cwd=here, env=environment, check=False)
         assert run.returncode == -signal.SIGKILL
 
 
@@ -258,19 +260,15 @@ class TestRefusals:
             piece().replace(ticks_per_beat=960),
             piece(tracks=(Track("Piano", is_drum=True),)),
             piece(time_signatures=(TimeSignature(0, 3, 4),)),
-            piece(time_signatures=(TimeSignature(BAR, 4, 4),)),
         ]
         with begin(tmp_path / "piece.mid", piece()) as file:
             file.write(piece(time_signatures=(TimeSignature(0, 4, 4),)), BAR)
             for score in others:
-                with pytest.raises(ValueError, match="resolution, tracks and time signature"):
+                with pytest.raises(ValueError, match=r"resolution and tracks|time signature"):
                     file.write(score, 2 * BAR)
 
     def test_what_cannot_be_streamed_is_refused_before_anything_is_written(self, tmp_path: Path) -> None:
         path = tmp_path / "piece.mid"
-        for signatures in ([TimeSignature(5, 3, 4)], [TimeSignature(0, 3, 4), TimeSignature(BAR, 4, 4)]):
-            with pytest.raises(ValueError, match="one time signature"):
-                MidiStream(path, 480, [Track()], signatures)
         for resolution in (0, 32768):
             with pytest.raises(ValueError, match=f"not {resolution}"):
                 MidiStream(path, resolution, [Track()])

@@ -156,7 +156,7 @@ class TestReaders:
         slow = miditoolkit.MidiFile(file=io.BytesIO(data))
         assert fast.ticks_per_quarter == slow.ticks_per_beat == score.ticks_per_beat
         for parts in (fast.tracks, slow.instruments):
-            assert [(part.program, part.is_drum) for part in parts] == [track[1:] for track in sounding]
+            assert [(part.program, part.is_drum) for part in parts] == [track[1:3] for track in sounding]
             read = [[(note.start, note.end, note.pitch, note.velocity) for note in part.notes] for part in parts]
             assert list(map(sorted, read)) == list(map(sorted, rows(score)))
 

@@ -332,7 +332,7 @@ def test_dropout_is_on_in_training_and_never_in_streaming() -> None:
     ("changes", "sentence"),
     [
         ({"num_heads": 3}, "d_model"),
-        ({"pe": "alibi"}, "pe must be one of none, ape, sine, conv, rope"),
+        ({"pe": "alibi"}, "pe must be one of ape, conv, none, rope, sine"),
         ({"num_layers": 0}, "num_layers"),
         ({"num_layers": 2.5}, "num_layers"),
         ({"dropout": 1.0}, "dropout"),

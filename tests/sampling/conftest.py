@@ -1,33 +1,40 @@
-"""Two models that write music: one that knows nothing, and one that has seen some pieces."""
+"""Models that write music: two that know nothing, and one that has seen some pieces."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from musicgen.data.synthetic import compose
+from musicgen.languages import Groove, Remi
+from musicgen.languages.remi.synthetic import compose
 from musicgen.model import PerformerConfig, PerformerLM
-from musicgen.sampling import Composer
-from musicgen.tokens import Remi
+from musicgen.sampling import MusicModel
 
 CONFIG = PerformerConfig(
     vocab_size=361, num_layers=2, num_heads=2, d_model=48, d_ff=96, num_features=16, num_realizations=16, decay="fixed"
 )
 
 
-def _model() -> PerformerLM:
+def _model(vocab_size: int = 361) -> PerformerLM:
     torch.manual_seed(0)
-    return PerformerLM(CONFIG).eval()
+    return PerformerLM(replace(CONFIG, vocab_size=vocab_size)).eval()
 
 
 @pytest.fixture(scope="session")
-def untrained() -> Composer:
-    return Composer(_model(), Remi(), "untrained", "0" * 64)
+def untrained() -> MusicModel:
+    return MusicModel(_model(), Remi(), "untrained", "0" * 64)
 
 
 @pytest.fixture(scope="session")
-def trained() -> Composer:
+def untrained_groove() -> MusicModel:
+    return MusicModel(_model(794), Groove(), "untrained groove", "2" * 64)
+
+
+@pytest.fixture(scope="session")
+def trained() -> MusicModel:
     """Seconds of training: enough to prefer what follows to what does not."""
     torch.set_num_threads(1)
     model = _model().train()
@@ -44,4 +51,4 @@ def trained() -> Composer:
         loss.backward()
         optimizer.step()
     assert loss.item() < 4.0, "training should have taught it something (a guess has 5.9)"
-    return Composer(model.eval(), Remi(), "trained", "1" * 64)
+    return MusicModel(model.eval(), Remi(), "trained", "1" * 64)

@@ -74,10 +74,10 @@ def entry(
     name: str = "piece_0",
     kinds: Sequence[str] = ("mid", "json", "png", "wav"),
     likelihood: Sequence[float] = (-1.5, -1.25, -2.0),
-    pressure: Sequence[float] = (0.0, 0.02, 0.01),
+    masked: Sequence[float] = (0.0, 0.02, 0.01),
     prompt_bars: int = 0,
 ) -> Entry:
-    return Entry(name, {kind: f"{name}.{kind}" for kind in kinds}, {"seed": "0"}, likelihood, pressure, prompt_bars)
+    return Entry(name, {kind: f"{name}.{kind}" for kind in kinds}, {"seed": "0"}, likelihood, masked, prompt_bars)
 
 
 def test_a_piece_can_be_heard_seen_and_downloaded() -> None:
@@ -146,9 +146,9 @@ def test_one_sound_stops_another_where_there_are_two() -> None:
 def test_every_bar_says_its_numbers() -> None:
     read = Reader(page("Night", {}, [entry(prompt_bars=1)]))
     assert read.text("title")[1:] == [
-        "bar 1 (prompt): log-likelihood −1.5 a token, masks took 0\N{NO-BREAK SPACE}%",
-        "bar 2: log-likelihood −1.25 a token, masks took 2\N{NO-BREAK SPACE}%",
-        "bar 3: log-likelihood −2 a token, masks took 1\N{NO-BREAK SPACE}%",
+        "bar 1 (prompt): log-likelihood −1.5 per token, masks took 0\N{NO-BREAK SPACE}%",
+        "bar 2: log-likelihood −1.25 per token, masks took 2\N{NO-BREAK SPACE}%",
+        "bar 3: log-likelihood −2 per token, masks took 1\N{NO-BREAK SPACE}%",
     ]
     assert read.attributes("rect")[0] == {"class": "prompt", "width": "1.000", "height": "100"}
 
@@ -160,26 +160,26 @@ def test_pieces_have_one_scale() -> None:
 
 
 @pytest.mark.parametrize("likelihood", [[], [-1.0]])
-@pytest.mark.parametrize("pressure", [[], [0.5, 0.25]])
-def test_either_series_may_be_missing_or_shorter(likelihood: list[float], pressure: list[float]) -> None:
-    read = Reader(page("Night", {}, [entry(likelihood=likelihood, pressure=pressure)]))
-    assert len(read.attributes("rect")) == max(len(likelihood), len(pressure))
+@pytest.mark.parametrize("masked", [[], [0.5, 0.25]])
+def test_either_series_may_be_missing_or_shorter(likelihood: list[float], masked: list[float]) -> None:
+    read = Reader(page("Night", {}, [entry(likelihood=likelihood, masked=masked)]))
+    assert len(read.attributes("rect")) == max(len(likelihood), len(masked))
 
 
 def test_numbers_that_are_none_are_not_drawn_and_endless_ones_fill_the_chart() -> None:
-    odd = entry(likelihood=[-2.0, math.nan, -math.inf], pressure=[math.nan, math.nan, math.inf])
+    odd = entry(likelihood=[-2.0, math.nan, -math.inf], masked=[math.nan, math.nan, math.inf])
     read = Reader(page("Night", {}, [odd]))
     assert read.text("title")[1:] == [
-        "bar 1: log-likelihood −2 a token",
+        "bar 1: log-likelihood −2 per token",
         "bar 2: nothing known",
-        "bar 3: log-likelihood −∞ a token, masks took ∞\N{NO-BREAK SPACE}%",
+        "bar 3: log-likelihood −∞ per token, masks took ∞\N{NO-BREAK SPACE}%",
     ]
     assert read.attributes("path")[0]["d"] == "M0.1 62v-60.0h.8V62zM2.1 62v-60.0h.8V62z"
 
 
 @given(FLOATS, FLOATS, st.integers(-5, 50))
-def test_any_numbers_stay_inside_the_chart(likelihood: list[float], pressure: list[float], prompt: int) -> None:
-    text = page("Night", {}, [entry(likelihood=likelihood, pressure=pressure, prompt_bars=prompt)])
+def test_any_numbers_stay_inside_the_chart(likelihood: list[float], masked: list[float], prompt: int) -> None:
+    text = page("Night", {}, [entry(likelihood=likelihood, masked=masked, prompt_bars=prompt)])
     read = Reader(text)
     drawn = " ".join(path["d"] or "" for path in read.attributes("path"))
     assert all(-60 <= float(height) <= 36 for height in re.findall(r"v([^h]+)h", drawn))
@@ -188,15 +188,15 @@ def test_any_numbers_stay_inside_the_chart(likelihood: list[float], pressure: li
 
 def test_ten_thousand_bars_are_a_small_chart_of_means() -> None:
     bars = 10_000
-    long = entry(likelihood=[-1.0, -3.0] * (bars // 2), pressure=[0.5] * bars, prompt_bars=25)
+    long = entry(likelihood=[-1.0, -3.0] * (bars // 2), masked=[0.5] * bars, prompt_bars=25)
     text = page("Night", {}, [long])
     read = Reader(text)
-    assert read.text("title")[1] == "bars 1 to 50: log-likelihood −2 a token, masks took 50\N{NO-BREAK SPACE}%"
+    assert read.text("title")[1] == "bars 1 to 50: log-likelihood −2 per token, masks took 50\N{NO-BREAK SPACE}%"
     assert len(read.text("title")) == 1 + MOST_COLUMNS
     assert read.attributes("rect")[0]["width"] == "0.500"
     assert len(text) < 60_000
 
 
 def test_a_hundred_pieces_stay_light() -> None:
-    pieces = [entry(f"piece_{number}", likelihood=[-1.0] * 32, pressure=[0.1] * 32) for number in range(100)]
+    pieces = [entry(f"piece_{number}", likelihood=[-1.0] * 32, masked=[0.1] * 32) for number in range(100)]
     assert len(page("Night", {}, pieces)) < 1_000_000

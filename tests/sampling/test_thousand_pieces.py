@@ -14,25 +14,25 @@ import pytest
 from asked import broken, random_request
 
 from musicgen.errors import UserError
+from musicgen.languages import Remi
 from musicgen.midi.read import parse_midi
-from musicgen.sampling import Composer, Piece, parse_constraints
-from musicgen.tokens import Remi
+from musicgen.sampling import MusicModel, Piece, parse_constraints
 
 PARTS, REQUESTS, PIECES = 10, 10, 10  # a thousand in all
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_file_is_clean_keeps_to_what_was_asked_and_says_its_tokens(
-    part: int, untrained: Composer, trained: Composer, tmp_path: Path
+    part: int, untrained: MusicModel, trained: MusicModel, tmp_path: Path
 ) -> None:
     generator = np.random.default_rng(part)
-    composer = (untrained, trained)[part % 2]
+    music_model = (untrained, trained)[part % 2]
     requests = 0
     while requests < REQUESTS:
         asked = random_request(generator, bars=3, seconds=6, tokens=150)
-        taste = {"temperature": float(generator.choice([0.0, 0.7, 1.2, 3.0])), "top_p": 0.9 if part % 3 else 1.0}
+        sampling = {"temperature": float(generator.choice([0.0, 0.7, 1.2, 3.0])), "top_p": 0.9 if part % 3 else 1.0}
         try:
-            pieces = list(composer.generate_many(PIECES, seed=100 * part, **asked, **taste))
+            pieces = list(music_model.generate_many(PIECES, seed=100 * part, **asked, **sampling))
         except UserError:
             continue
         requests += 1

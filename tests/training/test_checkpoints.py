@@ -11,13 +11,28 @@ from musicgen.errors import UserError
 from musicgen.training import checkpoints
 from musicgen.training.checkpoints import AtomicCheckpointIO, load_checkpoint
 
-CONTENT = {"musicgen": {"step": 3}, "state_dict": {"weight": torch.arange(1000.0)}}
+CONFIG = {
+    "model": {},
+    "pe": {},
+    "trainer": {},
+    "optimizer": {},
+    "batch_size": 1,
+    "seed": 0,
+    "data": {"source": "synthetic", "length": 8},
+}
+CONTENT = {
+    "musicgen": {"step": 3, "config": CONFIG, "corpus": "", "language": "remi", "metrics": {}},
+    "state_dict": {"weight": torch.arange(1000.0)},
+    "optimizer_states": [],
+    "loops": {},
+    "global_step": 3,
+}
 
 
 def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     AtomicCheckpointIO().save_checkpoint(CONTENT, tmp_path / "last.ckpt")
     loaded = load_checkpoint(tmp_path / "last.ckpt")
-    assert loaded["musicgen"] == {"step": 3}
+    assert loaded["musicgen"] == CONTENT["musicgen"]
     assert torch.equal(loaded["state_dict"]["weight"], CONTENT["state_dict"]["weight"])
     assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]
 
@@ -34,7 +49,7 @@ def test_a_full_disk_is_a_sentence_and_the_old_checkpoint_stays(
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(*((checkpoints.torch, "save") if moment == "save" else (checkpoints.os, "fsync")), fail)
-    with pytest.raises(UserError, match=r"last.ckpt: .*No space left on device.* the one before is kept"):
+    with pytest.raises(UserError, match=r"last.ckpt: .*No space left on device.* the previous one is kept"):
         AtomicCheckpointIO().save_checkpoint({**CONTENT, "more": 1}, path)
     assert path.read_bytes() == before
     assert [item.name for item in tmp_path.iterdir()] == ["last.ckpt"]

@@ -10,15 +10,15 @@ from runs import losses, train
 
 from musicgen.cli.main import main
 from musicgen.data.batches import IGNORED
-from musicgen.data.groove_prepare import compose_grooves, gather_grooves, write_grooves
+from musicgen.data.prepare import compose_songs, gather
+from musicgen.languages import Groove
+from musicgen.languages.registry import load_tokenizer
 from musicgen.model import load_bundle
-from musicgen.tokens import Groove
-from musicgen.tokens.tokenizer import load_tokenizer
 from musicgen.training.config import DataConfig
 from musicgen.training.loaders import FixedWindows, Parts, training_windows
 
 GROOVES = ("data=synthetic_grooves", "data.songs=20", "data.bars=4", "optimizer.decay_steps=30")
-CORPUS = gather_grooves(compose_grooves(30, 4, 0), 0, None, {})
+CORPUS = gather(Groove(), compose_songs(Groove(), 30, 4, 0), 0, None, {})
 DATA = DataConfig("synthetic_grooves", None, songs=30, bars=4, length=200, transpose=5, mix_drums=0.5)
 
 
@@ -46,7 +46,7 @@ def test_an_export_carries_the_language(unbroken: Path, tmp_path: Path) -> None:
 
 def test_a_prepared_corpus_is_the_composed_one_and_parts_give_the_same_losses(unbroken: Path, tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
-    write_grooves(gather_grooves(compose_grooves(20, 4, 0), 0, None, {}), tmp_path / "corpus")
+    gather(Groove(), compose_songs(Groove(), 20, 4, 0), 0, None, {}).write(tmp_path / "corpus")
     options = ("data=groove", f"data.folder={tmp_path}/corpus", "data.length=24", "data.transpose=5", "accumulate=2")
     assert train(tmp_path / "run", *GROOVES, *options) == 0
     for ours, theirs in zip(losses(tmp_path / "run"), losses(unbroken), strict=True):
@@ -77,7 +77,7 @@ def test_parts_of_all_processes_are_the_batch(world: int, accumulate: int) -> No
 
 
 def test_every_groove_is_judged_once_from_its_beginning_and_nothing_is_drawn() -> None:
-    begin = CORPUS.language.begin
+    begin = CORPUS.language.first
     first, second = (FixedWindows(CORPUS, "valid", 50, 4) for _ in range(2))
     assert first.songs == len(CORPUS.songs("valid"))
     for number in range(len(first)):

@@ -12,10 +12,11 @@ import pytest
 import torch
 from runs import TINY, command, losses, start, train, wait_for_step
 
+from musicgen.languages.registry import load_tokenizer
 from musicgen.midi import read_midi
 from musicgen.model import load_bundle
-from musicgen.tokens.tokenizer import load_tokenizer
 from musicgen.training import module as training_module
+from musicgen.training import step as training_step
 from musicgen.training.checkpoints import load_checkpoint
 
 
@@ -44,7 +45,7 @@ def test_a_run_leaves_its_config_its_losses_and_a_model(unbroken: Path) -> None:
     weights = {name.removeprefix("model."): value for name, value in best["state_dict"].items()}
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     card = (unbroken / "bundle" / "MODEL_CARD.md").read_text()
-    assert f"validation loss (nats a token): {best['musicgen']['metrics']['val/loss']:.4f}" in card
+    assert f"validation loss (nats per token): {best['musicgen']['metrics']['val/loss']:.4f}" in card
 
 
 def test_a_piece_from_every_validation_changes_nothing_else(unbroken: Path, tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_request_to_stop_saves_and_exits_cleanly(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert "resume=auto goes on" in output
+    assert "resume=auto continues" in output
     step = load_checkpoint(tmp_path / "run" / "checkpoints" / "last.ckpt")["musicgen"]["step"]
     assert step >= 5
     assert max(row["step"] for row in losses(tmp_path / "run")) == step
@@ -174,14 +175,14 @@ def test_a_run_of_a_version_without_a_key_goes_on_if_the_key_is_off(
 def test_a_run_that_is_complete_has_nothing_left_to_do(unbroken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = losses(unbroken)
     assert train(unbroken, "resume=auto") == 0
-    assert "going on from step 8" in capsys.readouterr().out
+    assert "resuming from step 8" in capsys.readouterr().out
     assert losses(unbroken) == before
 
 
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ([], "holds a run already; resume=auto goes on with it"),
+        ([], "already holds a run; resume=auto continues it"),
         (["resume=auto", "optimizer.learning_rate=1e-3"], "optimizer.learning_rate=0.001: the run in"),
         (["resume=auto", "trainer.max_steps=9"], "trainer.max_steps=9: the run in"),
         (["resume=auto", "pe=ape", "pe.num_realizations=8"], "num_realizations"),
@@ -206,7 +207,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, capsys: pytest.C
     (tmp_path / "thesis.txt").write_text("mine")
     for overrides in ([], ["overwrite=true"], ["resume=auto"]):
         assert train(tmp_path, *overrides) == 2
-        assert "holds something else than a run" in capsys.readouterr().err
+        assert "holds other things than a run" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
@@ -255,7 +256,7 @@ def test_failure_after_going_on_names_the_checkpoint_it_went_on_from(
 ) -> None:
     options = ["optimizer.decay_steps=100", "validation.every=100", "trainer.checkpoint_every=100"]
     assert train(tmp_path / "run", *options, "trainer.max_steps=2") == 0
-    monkeypatch.setattr(training_module, "EXPLODED", 0.01)
+    monkeypatch.setattr(training_step, "EXPLODED", 0.01)
     assert train(tmp_path / "run", *options, "trainer.max_steps=5", "resume=auto") == 2
     message = capsys.readouterr().err
     assert "training has failed at step 3" in message
@@ -357,3 +358,19 @@ def test_compiled_layers_train_the_same_run(unbroken: Path, tmp_path: Path) -> N
     ours, theirs = ([row for row in losses(path) if "train/loss" in row] for path in (tmp_path / "run", unbroken))
     for one, other in zip(ours, theirs, strict=True):
         assert one == pytest.approx(other, abs=2e-5)
+
+
+def test_a_run_of_a_version_without_newer_options_resumes(tmp_path: Path) -> None:
+    assert train(tmp_path / "run", "trainer.max_steps=4", "optimizer.decay_steps=30") == 0
+    path = tmp_path / "run" / "checkpoints" / "last.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    config = checkpoint["musicgen"]["config"]
+    for name in ("decay_positions", "short_conv", "norm", "gated_ff", "head_norm", "output_gate"):
+        del config["model"][name]
+    for name in ("positions", "time_resolution", "rotated", "shortest_beats", "longest_bars", "learn_frequencies"):
+        config["pe"].pop(name, None)
+    torch.save(checkpoint, path)
+    assert train(tmp_path / "run", "optimizer.decay_steps=30", "resume=auto", "pe.rotated=0.5") == 2
+    assert train(tmp_path / "run", "optimizer.decay_steps=30", "resume=auto", "model.norm=pre") == 2
+    assert train(tmp_path / "run", "optimizer.decay_steps=30", "resume=auto") == 0
+    assert losses(tmp_path / "run")[-1]["step"] == 8

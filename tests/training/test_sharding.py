@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 from musicgen.model import PerformerConfig, PerformerLM
-from musicgen.training.sharding import shard_model
-from musicgen.training.validation import whole
+from musicgen.training.loop import shard_model
+from musicgen.training.validation import gather_full
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
@@ -37,7 +37,7 @@ for pe in ("ape", "sine", "conv"):
             optimizer.step()
     theirs = dict(shared.named_parameters())
     for name, parameter in alone.named_parameters():
-        torch.testing.assert_close(whole(theirs[name].detach()), parameter.detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(gather_full(theirs[name].detach()), parameter.detach(), rtol=1e-4, atol=1e-5)
     held = sum(parameter.to_local().numel() for parameter in shared.parameters())
     assert held < 0.6 * sum(parameter.numel() for parameter in alone.parameters()), held
 if rank == 0:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from musicgen.training.curves import draw_curves
-from musicgen.training.table import COLUMNS, Table, read_table
+from musicgen.training.table import COLUMNS, Table, draw_curves, read_table
 
 
 def test_numbers_come_back_to_the_last_digit(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The token language of grooves: bass, drums and one other instrument."""

@@ -1,0 +1,1 @@
+"""REMI, the token language of piano music."""

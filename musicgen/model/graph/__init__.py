@@ -1,0 +1,1 @@
+"""A model's step as an ONNX graph, and the engine that runs it."""

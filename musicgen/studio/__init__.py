@@ -1,0 +1,1 @@
+"""The studio: a local web page, and an interface for programs, to write, hear and steer music."""
