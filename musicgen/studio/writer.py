@@ -172,9 +172,10 @@ class Writer:
         complete.sort(key=lambda other: -other.score["following"])
         for rank, other in enumerate(complete, start=1):
             other.score["rank"] = rank
+        for other in reversed(complete):  # first those that fell behind: a page never sees two takes of one rank
+            if other is not take:
+                self._on_change(other)
         self._end(take, filling.piece, "done")
-        for other in complete:
-            self._on_change(other)
 
     def _end(self, take: Take, piece: PieceInProgress, status: Any, error: str = "") -> None:
         self._takes.pop(id(piece), None)

@@ -16,6 +16,7 @@ from studio_server import Client, serving
 from musicgen.languages.remi.synthetic import compose
 from musicgen.midi.write import midi_bytes
 from musicgen.studio.models import Models
+from musicgen.studio.take import Take
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,26 @@ def test_forks_share_their_bars_and_are_those_of_the_command(client: Client, mod
     assert tokens == [list(piece.tokens) for piece in sorted(expected, key=lambda piece: piece.variation)[1:]]
     names = zipfile.ZipFile(io.BytesIO(client.get(f"/api/pieces/{key}.zip").body)).namelist()
     assert len(names) == 3
+
+
+def test_whoever_listens_never_hears_of_two_complete_takes_of_one_rank(client: Client) -> None:
+    key = client.write(bars=4, seed=9)
+    client.finished(key)
+    heard: dict[str, int] = {}
+    ranks: list[list[int]] = []
+
+    def listen(take: Take) -> None:
+        if take.parent == key and take.status == "done":
+            heard[take.id] = take.score["rank"]
+            ranks.append(sorted(heard.values()))
+
+    client.studio.listeners.append(listen)
+    fills = client.post(f"/api/pieces/{key}/fills", {"first": 2, "last": 3, "takes": 4}).json["ids"]
+    for one in fills:
+        client.finished(one)
+    client.studio.listeners.remove(listen)
+    assert ranks[-1] == [1, 2, 3, 4]
+    assert all(len(set(known)) == len(known) for known in ranks)
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-gaps", "tiny-groove"])
