@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from musicgen.attention.fast_transformers import available
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# New examples on every desk, the same ones on every machine that checks a change.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True)
