@@ -87,7 +87,8 @@ usage: musicgen evaluate infill model=NAME|DIR[,...] data=DIR out=DIR [key=value
 Takes bars out of the middle of songs and measures how well models fill them. Likelihood: the loss of the true bars
 given both sides, beside that given the left side alone (the same model, without a gap) and that of trigrams counted in
 the bars around. Likeness: notes and pitch classes that sampled fills share with the true bars, beside a continuation of
-what comes before, and the bar before, repeated. Seams: the loss of the four bars that follow.
+what comes before, and the bar before, repeated. Seams: the loss of the four bars that follow. The best of several fills
+is the one after which these bars are likeliest.
 
 {keys}
 
@@ -101,6 +102,9 @@ class InfillConfig(Evaluation, Songs):
 
     gap: int = option(4, least=1, most=16, help="bars that are taken out")
     context: int = option(4, least=1, help="bars before the gap, and after it, where there are at least four")
+    rank: int = option(
+        8, least=1, most=64, help="also measure the best of so many fills, by the likelihood of what follows"
+    )
 
 
 @kind(ABOUT_INFILL, InfillConfig)
@@ -122,7 +126,8 @@ def infill(config: InfillConfig) -> Findings:
     if not excerpts:
         raise UserError(f"data={config.data}: no song is long enough; choose smaller gap= and context=")
     measured = {
-        model.name: measure(model.music_model, excerpts, seeds, config.batch, config.seed, progress) for model in models
+        model.name: measure(model.music_model, excerpts, seeds, config.batch, config.seed, config.rank, progress)
+        for model in models
     }
     found = infill_findings(measured, excerpts, left_out, config.seed)
     return replace(found, summary=[*found.summary, *strangers(models, corpus)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from musicgen.midi.score import Score
 from musicgen.sampling import MusicModel
 
 GIVEN = ("both sides", "left side", "trigrams around")
-MADE = ("true bars", "fill", "continuation", "bar before, repeated")
+TRUE, FILL = "true bars", "fill"
 
 
 @dataclass
@@ -45,6 +46,7 @@ def measure(
     draws: Sequence[int],
     batch: int,
     seed: int,
+    rank: int,
     progress: Progress,
 ) -> Measured:
     """All measurements of one model.
@@ -55,6 +57,7 @@ def measure(
         draws: Seeds of the noise, over which losses are averaged. Samples are made with the first.
         batch: Passages that are read at once.
         seed: Seed of the samples.
+        rank: Of how many fills the best is measured too; 1 for none.
         progress: Shows progress.
     """
     found = Measured()
@@ -72,16 +75,17 @@ def measure(
         GIVEN[1]: _sums(plain, [item.inside(item.plain) for item in excerpts]),
         GIVEN[2]: np.array([(values.sum(), len(values)) for values in map(trigram_losses, excerpts)]),
     }
-    made: dict[str, list[Tokens | None]] = {name: [] for name in MADE}
+    made: dict[str, list[Tokens | None]] = {}
     for number in progress(range(len(excerpts)), len(excerpts), "songs"):
         item = excerpts[number]
-        made[MADE[0]].append(item.plain)
-        for name, write in _writers(music_model, item, draws[0], seed + number).items():
+        made.setdefault(TRUE, []).append(item.plain)
+        for name, write in _writers(music_model, item, draws[0], seed + number * rank, rank).items():
+            piece = None
             try:
-                made[name].append(item.with_bars(write()))
-            except UserError as error:  # noqa: PERF203  (every song gets an answer)
+                piece = item.with_bars(write())
+            except UserError as error:  # every song gets an answer
                 found.left_out.append(f"song {item.song + 1}, {name}: {error}")
-                made[name].append(None)
+            made.setdefault(name, []).append(piece)
     truths = [item.notes(item.score) for item in excerpts]
     for name, pieces in made.items():
         kept = [(item, piece) for item, piece in zip(excerpts, pieces, strict=True) if piece is not None]
@@ -93,7 +97,7 @@ def measure(
     return found
 
 
-def _writers(music_model: MusicModel, item: Excerpt, draw: int, seed: int) -> dict[str, Callable[[], Score]]:
+def _writers(music_model: MusicModel, item: Excerpt, draw: int, seed: int, rank: int) -> dict[str, Callable[[], Score]]:
     """Ways to write the bars of the gap."""
     score, gap = item.score, item.gap
 
@@ -101,8 +105,8 @@ def _writers(music_model: MusicModel, item: Excerpt, draw: int, seed: int) -> di
         piece = music_model.generate(prompt=score, prompt_bars=gap.first, bars=gap.end, seed=seed, draw=draw)
         return item.language.decode(piece.tokens)
 
-    def filled() -> Score:
-        piece = music_model.fill(score, (gap.first + 1, gap.end), seed=seed, draw=draw)
+    def filled(rank: int | None = None) -> Score:
+        piece = music_model.fill(score, (gap.first + 1, gap.end), seed=seed, draw=draw, rank=rank)
         return item.language.decode(piece.tokens)
 
     def repeated() -> Score:
@@ -117,7 +121,8 @@ def _writers(music_model: MusicModel, item: Excerpt, draw: int, seed: int) -> di
             copies.append(copy)
         return score.replace(notes=np.concatenate(copies))
 
-    return {MADE[1]: filled, MADE[2]: continued, MADE[3]: repeated}
+    best = {f"best of {rank} fills": partial(filled, rank)} if rank > 1 else {}
+    return {FILL: filled, **best, "continuation": continued, "bar before, repeated": repeated}
 
 
 def _compare(item: Excerpt, piece: Tokens | None, truth: set[tuple[int, int, int]]) -> tuple[float, float]:

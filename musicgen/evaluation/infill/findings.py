@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from musicgen.evaluation.infill.excerpts import Excerpt
-from musicgen.evaluation.infill.fills import GIVEN, MADE, Measured
+from musicgen.evaluation.infill.fills import FILL, GIVEN, TRUE, Measured
 from musicgen.evaluation.report.drawing import colour, label, new_figure, render, tidy
 from musicgen.evaluation.report.findings import Cell, Findings, Picture, Table
 from musicgen.evaluation.resampling import draw_counts, interval
@@ -42,12 +42,13 @@ def infill_findings(
             f"{name}: given both sides the true bars are {gained[0]:.3f} nats per token likelier than given the left "
             f"side alone ({gained[1]:.3f} to {gained[2]:.3f})."
         )
-        worse = _difference(found.seams[MADE[1]], found.seams[MADE[0]], seed)
-        summary.append(
-            f"{name}: the four bars after a fill are {worse[0]:.3f} nats per token less likely than after the true "
-            f"bars ({worse[1]:.3f} to {worse[2]:.3f})."
-        )
-        for made in MADE:
+        for made in (made for made in found.seams if FILL in made):
+            worse = _difference(found.seams[made], found.seams[TRUE], seed)
+            summary.append(
+                f"{name}: the four bars after a gap are {worse[0]:.3f} nats a token less likely with the {made} in it "
+                f"than with the true bars ({worse[1]:.3f} to {worse[2]:.3f})."
+            )
+        for made in found.seams:
             seams.append((name, made, *_ratio(found.seams[made], seed)))
             similar = (_mean(values[made], seed) for values in (found.f1, found.classes))
             shares.append((name, made, *(number for estimate in similar for number in estimate)))
@@ -105,7 +106,7 @@ def _picture(losses: Sequence[Row], shares: Sequence[Row], seams: Sequence[Row])
     figure = new_figure(11, 4)
     panels = (
         (losses, "loss of the true bars (nats per token)"),
-        ([row for row in shares if row[1] != MADE[0]], "F1 of notes with the true bars"),
+        ([row for row in shares if row[1] != TRUE], "F1 of notes with the true bars"),
         (seams, "loss of the four bars after (nats per token)"),
     )
     for axes, (rows, title) in zip(figure.subplots(1, 3), panels, strict=True):

@@ -70,7 +70,7 @@ def test_the_command_measures_a_model(tmp_path: Path, capsys: pytest.CaptureFixt
         model = PerformerLM(PerformerConfig(len(language.vocabulary), pe="rope", positions="time", **size))  # type: ignore[arg-type]
         model.eval().save_bundle(tmp_path / language.name)
         save_tokenizer(language, tmp_path / language.name)
-    asked = [f"data={tmp_path}/corpus", "split=train", "songs=2", "gap=1", "context=2", "draws=1"]
+    asked = [f"data={tmp_path}/corpus", "split=train", "songs=2", "gap=1", "context=2", "draws=1", "rank=3"]
     assert main(["evaluate", "infill", f"model={tmp_path}/{EXTENDED.name}", *asked, f"out={tmp_path}/out"]) == 0
     with (tmp_path / "out" / "loss.csv").open() as file:
         rows = {row["given"]: float(row["loss"]) for row in csv.DictReader(file)}
@@ -81,6 +81,9 @@ def test_the_command_measures_a_model(tmp_path: Path, capsys: pytest.CaptureFixt
         likeness = {row["in the gap"]: float(row["F1"]) for row in csv.DictReader(file)}
     assert likeness["true bars"] == 1
     assert 0 <= likeness["fill"] < 1
+    with (tmp_path / "out" / "seam.csv").open() as file:
+        seams = {row["in the gap"]: float(row["loss"]) for row in csv.DictReader(file)}
+    assert seams["best of 3 fills"] < seams["fill"] + 0.01  # which is one of the three
     assert (tmp_path / "out" / "infill.png").is_file()
     capsys.readouterr()
     assert main(["evaluate", "infill", f"model={tmp_path}/groove", *asked, f"out={tmp_path}/no"]) == 2
