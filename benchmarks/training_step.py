@@ -56,12 +56,12 @@ def ours(layers: int) -> dict[str, float]:
     return {"seconds": best_time(training_step(PerformerLM(config), config, batch=1), repeats=2)}
 
 
-def recipe(layers: int) -> dict[str, float]:
+def recipe(layers: int, length: int = LENGTH) -> dict[str, float]:
     """The published recipe's step."""
     from benchmarks.recipe import RecipeLM
 
     config = dataclasses.replace(PerformerConfig.paper("sine"), num_layers=layers)
-    return {"seconds": best_time(training_step(RecipeLM(config), config, batch=1), repeats=1)}
+    return {"seconds": best_time(training_step(RecipeLM(config), config, batch=1, length=length), repeats=1)}
 
 
 def benchmark(threads: int) -> list[Row]:

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "options": {"errors"},
     "request": {"options"},
     "web": set[str](),
+    "figures": set[str](),
     "spe": set[str](),
     "attention": {"spe"},
     "model": {"spe", "attention", "errors", "files", "inputs", "options"},
@@ -38,8 +39,9 @@ MAY_IMPORT = {
         "subprocess_call",
         "runtime",
         "web",
+        "figures",
     },
-    "data": {"midi", "languages", "errors", "files", "inputs", "request", "subprocess_call"},
+    "data": {"figures", "midi", "languages", "errors", "files", "inputs", "request", "subprocess_call"},
     "sampling": {
         "options",
         "request",

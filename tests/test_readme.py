@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from arena_files import write_cifar, write_citations, write_reviews
+from forked import run_forked
 
 from musicgen.cli.main import main
 from musicgen.languages import Groove, Remi
@@ -70,34 +72,47 @@ def shortened(words: list[str]) -> list[str]:
     return words
 
 
+def environment() -> dict[str, str]:
+    """Variables of processes: other tests have the other cores, and a `make` that started us is none of theirs."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | {"OMP_NUM_THREADS": "1"}
+
+
+def check(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stderr
+
+
 def run(*command: str, cwd: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    environment["OMP_NUM_THREADS"] = "1"  # other tests have the other cores
-    result = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert result.returncode == 0, result.stderr
+    check(subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=240, check=False))
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    """A folder as a reader of the pages has it: some MIDI of their own, stand-ins for data sets, and two models."""
-    for folder in ("my_midi", "pop909"):
-        (tmp_path / folder).mkdir()
+def desk(furnished: Path, tmp_path: Path) -> Path:
+    """A folder as a reader of the pages has it."""
+    return Path(shutil.copytree(furnished, tmp_path, dirs_exist_ok=True))
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some MIDI of one's own, stand-ins for data sets, and two models; each test has a copy."""
+    folder = tmp_path_factory.mktemp("furnished")
+    for name in ("my_midi", "pop909"):
+        (folder / name).mkdir()
         for seed in range(4):
-            write_midi(compose(seed, 8), tmp_path / folder / f"song {seed}.mid")
+            write_midi(compose(seed, 8), folder / name / f"song {seed}.mid")
     for style in range(12):
-        path = tmp_path / "grooves" / f"{style_name(style)}.a.mid"
+        path = folder / "grooves" / f"{style_name(style)}.a.mid"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_midi(compose_groove(style, style, 8), path)
-    write_reviews(tmp_path / "aclImdb", 20)
-    write_citations(tmp_path / "aan", 40)
-    write_cifar(tmp_path / "cifar", "binary", 5)
+    write_reviews(folder / "aclImdb", 20)
+    write_citations(folder / "aan", 40)
+    write_cifar(folder / "cifar", "binary", 5)
     torch.manual_seed(0)
     config = PerformerConfig(vocab_size=361, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
     for name, language in (("mine", Remi()), ("groove", Groove())):
         model = PerformerLM(dataclasses.replace(config, vocab_size=len(language.vocabulary)))
         files = {"tokenizer.json": tokenizer_json(language)}
-        save_bundle(model, tmp_path / "models" / name, files=files, training={"length": 64, "batch_size": 1})
-    return tmp_path
+        save_bundle(model, folder / "models" / name, files=files, training={"length": 64, "batch_size": 1})
+    return folder
 
 
 def test_there_is_something_of_each_kind() -> None:
@@ -108,7 +123,7 @@ def test_there_is_something_of_each_kind() -> None:
 
 @pytest.mark.parametrize("code", fenced("python"))
 def test_python_runs(code: str, desk: Path) -> None:
-    run(sys.executable, "-W", "error", "-c", code, cwd=desk)
+    check(run_forked(program=code, strict=True, cwd=desk, environment=environment()))
 
 
 @pytest.mark.parametrize("block", fenced("sh"))
@@ -121,7 +136,7 @@ def test_commands_run_one_after_the_other(
         if words[:1] == ["musicgen"]:  # in this process, which has imported all that a new one would have to
             words = shortened(words)
             if "-m" in words:  # Hydra sets up logging for a whole process
-                run(sys.executable, "-m", *map(shorter, words), cwd=desk)
+                check(run_forked(*map(shorter, words[1:]), cwd=desk, environment=environment()))
             else:
                 assert main(words[1:]) == 0, capsys.readouterr().err
         elif words[:1] == ["python"]:

@@ -7,6 +7,7 @@ options of a group change. An argument may change a value, not add or remove a k
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,19 +66,25 @@ def compose(root: str, overrides: list[str]) -> dict[str, Any]:
 
     A path may contain any character and is not parsed.
     """
-    overrides = renamed(root, overrides)
-    choices = [override for override in overrides if _is_choice(root, override)]
-    literal = paths(root, overrides)
+    overrides, known = renamed(root, overrides), groups(root)
     unset = {f"{group}=null" for group, default in _defaults(root).items() if default is None}
+    choices = [override for override in overrides if _is_choice(root, override, known, unset)]
+    literal = paths(root, overrides)
     overrides = [item for item in overrides if item not in literal and item not in unset]
     try:
-        with hydra.initialize_config_dir(str(config_folder()), version_base="1.3"):
-            config = hydra.compose(root, overrides)
-        values = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+        values = copy.deepcopy(_composed(config_folder(), root, tuple(overrides)))
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise UserError(_sentence(error, root, choices)) from None
     set_literally(values, literal)
     return values
+
+
+@functools.lru_cache(maxsize=32)
+def _composed(folder: Path, root: str, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """What Hydra composes. A process that trains several models asks again: all jobs are checked before the first."""
+    with hydra.initialize_config_dir(str(folder), version_base="1.3"):
+        config = hydra.compose(root, list(overrides))
+    return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
 
 
 def renamed(root: str, overrides: list[str]) -> list[str]:
@@ -133,18 +140,19 @@ def performer_config(config: dict[str, Any]) -> PerformerConfig:
     return PerformerConfig.from_groups(config["vocab_size"], config["model"], config["pe"], "config")
 
 
-def _is_choice(root: str, override: str) -> bool:
+def _is_choice(root: str, override: str, known: dict[str, dict[str, str]], unset: set[str]) -> bool:
     """Whether an argument chooses an option of a group; raises an error if it is neither this nor `key=value`."""
     key, equals, value = override.partition("=")
     if key.startswith("hydra"):
         raise UserError(f"{override!r}: is for sweeps (-m)")
     if not equals or not key or key[0] in "+~-":  # + and ~ are Hydra's signs for adding and removing keys
         raise UserError(f"cannot read {override!r}: write key=value (see `musicgen {root} --help`)")
-    known = groups(root).get(key)
-    may_be_null = value == "null" and _defaults(root).get(key, "") is None
-    if known is not None and value not in known and not may_be_null:
-        raise UserError(f"{override!r}: there is no such option, choose from {', '.join(known)}")
-    return known is not None
+    options_of_group = known.get(key)
+    if options_of_group is None:
+        return False
+    if value not in options_of_group and override not in unset:
+        raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options_of_group)}")
+    return True
 
 
 def _sentence(error: Exception, root: str, choices: list[str]) -> str:

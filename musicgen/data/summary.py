@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from musicgen.data.corpus import Corpus
+from musicgen.figures import lay_out
 from musicgen.files import atomic_write
 from musicgen.languages.grid import counted
 from musicgen.languages.panel import Panel
@@ -66,19 +67,20 @@ def draw_summary(corpus: Corpus, path: Path) -> None:
         Panel("histogram", "length (minutes)", "songs", [song.seconds / 60 for song in songs]),
         *corpus.language.panels(corpus, corpus.array),
     ]
-    figure = Figure(figsize=(12, 6.5), layout="constrained")
+    figure = Figure(figsize=(12, 6.5), dpi=100, layout="constrained")
     for axes, panel in zip(figure.subplots(2, 3).flat, panels, strict=False):
         _draw(axes, panel)
     figure.suptitle(f"{title}: {len(songs):,} songs, {len(corpus.array):,} {row}s")
+    lay_out(figure)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=100, metadata={"Software": None})  # the same bytes every time
+    figure.savefig(picture, format="png", metadata={"Software": None})  # the same bytes every time
     atomic_write(path, picture.getvalue())
 
 
 def _draw(axes: Any, panel: Panel) -> None:
     axes.set(xlabel=panel.title, ylabel=panel.unit)
     if panel.kind == "histogram":
-        axes.hist(panel.values, bins=40)
+        axes.stairs(*np.histogram(panel.values, bins=40), fill=True)  # one shape is drawn faster than forty bars
         axes.yaxis.get_major_locator().set_params(integer=True)
     elif panel.kind == "steps":
         for label, values in zip(panel.labels, panel.values, strict=True):
@@ -88,4 +90,7 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.bar(panel.labels, panel.values)
         axes.tick_params("x", labelrotation=45)
     else:
-        axes.bar(panel.at, panel.values, width=panel.at[1] - panel.at[0])
+        half = (panel.at[1] - panel.at[0]) / 2
+        edges = np.stack([np.subtract(panel.at, half), np.add(panel.at, half)], 1).ravel()
+        heights = np.stack([panel.values, np.zeros(len(panel.at))], 1).ravel()[:-1]  # nothing from one to the next
+        axes.stairs(heights, edges, fill=True)

@@ -36,11 +36,15 @@ DENOMINATORS = (1, 2, 4, 8, 16, 32, 64)
 MICROSECONDS = 60e6
 """Microseconds per minute. MIDI stores a tempo as microseconds per quarter note, in three bytes."""
 SLOWEST = (1 << 24) - 1
+NOTE_OFF, NOTE_ON, META = 0x80, 0x90, 0xFF
+"""Status bytes; those of notes are joined with a channel."""
+RELEASE = 64
+"""Velocity at the end of a note: that of a keyboard that does not measure it."""
 
 Mark = tuple[int, str]
 """A tick and the text of a marker there."""
 Event = tuple[int, Any]
-"""A tick and a mido message."""
+"""A tick and a message: of mido, or the bytes of one (notes are many, and mido checks every number of a message)."""
 Change = TypeVar("Change", TimeSignature, ChordMark)
 
 
@@ -251,12 +255,10 @@ def note_events(score: Score, track: int, channel: int, since: int = 0, until: f
     """
     notes = score.notes[score.notes["track"] == track]
     ending, starting = notes[notes["end"] < until], notes[notes["start"] >= since]
-    events = [
-        (tick, mido.Message("note_off", note=pitch, channel=channel))
-        for tick, pitch in ending[["end", "pitch"]].tolist()
-    ]
+    off, on = NOTE_OFF | channel, NOTE_ON | channel
+    events: list[Event] = [(tick, bytes((off, pitch, RELEASE))) for tick, pitch in ending[["end", "pitch"]].tolist()]
     events += [
-        (tick, mido.Message("note_on", note=pitch, velocity=velocity, channel=channel))
+        (tick, bytes((on, pitch, velocity)))
         for tick, pitch, velocity in starting[["start", "pitch", "velocity"]].tolist()
     ]
     return events
@@ -285,11 +287,11 @@ class TrackWriter:
         data = bytearray()
         with meta_charset("latin-1"):
             for tick, message in sorted(events, key=itemgetter(0)):
-                encoded = message.bytes()
+                encoded = message if isinstance(message, bytes) else bytes(message.bytes())
                 data += bytes(encode_variable_int(tick - self._now))
                 # Running status: a repeated status byte is left out, until a meta message.
-                data += bytes(encoded[encoded[0] == self._status :])
-                self._now, self._status = tick, None if message.is_meta else encoded[0]
+                data += encoded[encoded[0] == self._status :]
+                self._now, self._status = tick, None if encoded[0] == META else encoded[0]
         self.file.write(data)
 
     def end(self) -> None:

@@ -20,7 +20,7 @@ def test_the_performance_page_shows_what_was_measured() -> None:
 
 @pytest.mark.usefixtures("fast_transformers")
 def test_the_recipe_is_the_same_model_and_a_step_of_it_is_measured() -> None:
-    request = {"name": "recipe", "arguments": {"layers": 1, "threads": 1, "kept": False}}
+    request = {"name": "recipe", "arguments": {"layers": 1, "length": 256, "threads": 1, "kept": False}}
     command = [sys.executable, ROOT / "benchmarks" / "training_step.py", "--measure", json.dumps(request)]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     result = json.loads(finished.stdout.splitlines()[-1])

@@ -7,6 +7,7 @@ from pathlib import Path
 import hydra
 import pytest
 import yaml  # type: ignore[import-untyped]
+from forked import Forked, run_forked
 from submitit.slurm.slurm import _make_sbatch_string
 
 from musicgen.cli.config import compose, config_folder, groups
@@ -202,8 +203,7 @@ class TestSweep:
         assert jobs[0] == ["pe=ape", "seed=1", "batch_size=4"]
 
     def test_a_sweep_trains_a_model_for_each(self, tmp_path: Path) -> None:
-        words = ["-m", "musicgen", "train", "-m", "pe=ape,none", *QUICK, "run_dir=run"]
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = run_forked("train", "-m", "pe=ape,none", *QUICK, "run_dir=run", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert [load_bundle(tmp_path / "run" / pe / "bundle").config.pe for pe in ("ape", "none")] == ["ape", "none"]
 
@@ -238,11 +238,11 @@ class TestSweep:
 
     def test_a_job_whose_folder_is_taken_is_named_and_the_others_train_in_any_folder(self, tmp_path: Path) -> None:
         folder = tmp_path / "it's, a=b [c]"
-        words = [sys.executable, "-m", "musicgen", "train", "-m", *QUICK, f"run_dir={folder}"]
-        first = subprocess.run([*words, "seed=1"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        words = ["train", "-m", *QUICK, f"run_dir={folder}"]
+        first = run_forked(*words, "seed=1", cwd=tmp_path)
         (folder / "s1").mkdir()
         (folder / "s1" / "thesis").write_text("mine")
-        second = subprocess.run([*words, "seed=1,2"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        second = run_forked(*words, "seed=1,2", cwd=tmp_path)
         assert (first.returncode, second.returncode) == (0, 2)
         assert "seed=1" in second.stderr
         assert "holds other things than a run" in second.stderr
@@ -251,9 +251,7 @@ class TestSweep:
 
     def test_a_request_to_stop_ends_the_whole_sweep_and_its_log_can_be_followed(self, tmp_path: Path) -> None:
         long = ["trainer.max_steps=100000", "trainer.log_every=1", "validation.every=100000"]
-        words = [sys.executable, "-m", "musicgen", "train", "-m", "pe=ape,none", *QUICK, *long, "run_dir=run"]
-        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
+        process = Forked("train", "-m", "pe=ape,none", *QUICK, *long, "run_dir=run", cwd=tmp_path)
         try:
             assert any(line.startswith("step 5:") for line in process.stdout)  # while it is training
             process.terminate()

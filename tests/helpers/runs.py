@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+
+from forked import Forked
 
 from musicgen.cli.main import main
 from musicgen.training.table import read_table
@@ -46,13 +47,11 @@ def losses(folder: Path) -> list[dict[str, float]]:
     return [{name: value for name, value in row.items() if name != "train/tokens_per_second"} for row in rows]
 
 
-def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+def start(folder: Path, *overrides: str) -> Forked:
     """The same as a process, whose output can be read."""
-    words = command(folder, *overrides)
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Forked("train", *TINY, f"run_dir={folder}", *overrides)
 
 
-def wait_for_step(process: subprocess.Popen[str], step: int) -> None:
+def wait_for_step(process: Forked, step: int) -> None:
     """Until a process has said that it has done a step."""
-    assert process.stdout
     next(line for line in process.stdout if line.startswith(f"step {step}:"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from forked import run_forked
 from runs import TINY, command, losses, start, train, wait_for_step
 
 from musicgen.languages.registry import load_tokenizer
@@ -124,8 +125,8 @@ def test_a_run_that_is_killed_again_and_again_is_the_unbroken_run_bit_for_bit(un
 
 def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_from_the_one_before(unbroken: Path, tmp_path: Path) -> None:
     """The process stops in the middle of its second checkpoint, with half of it on the disk."""
-    folder, script = tmp_path / "run", tmp_path / "script.py"
-    script.write_text(
+    folder = tmp_path / "run"
+    program = (
         "import os, sys, torch\n"
         "from musicgen.cli.main import main\n"
         "from musicgen.training import checkpoints\n"
@@ -138,8 +139,7 @@ def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_from_the_one_before(u
         "checkpoints.torch.save = dying\n"
         "main(sys.argv[1:])\n"
     )
-    words = command(folder)
-    done = subprocess.run([words[0], str(script), *words[3:]], capture_output=True, check=False, timeout=200)
+    done = run_forked(*command(folder)[3:], program=program)
     assert done.returncode == -signal.SIGKILL
     assert load_checkpoint(folder / "checkpoints" / "last.ckpt")["musicgen"]["step"] == 3
     assert train(folder, "resume=auto") == 0
@@ -352,9 +352,9 @@ def test_bfloat16_is_used_only_where_it_works(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_compiled_layers_train_the_same_run(unbroken: Path, tmp_path: Path) -> None:
-    words = command(tmp_path / "run", "trainer.compile=true", "validation.every=100")
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
+    process = start(tmp_path / "run", "trainer.compile=true", "validation.every=100")
+    _, errors = process.communicate(timeout=280)
+    assert process.returncode == 0, errors
     ours, theirs = ([row for row in losses(path) if "train/loss" in row] for path in (tmp_path / "run", unbroken))
     for one, other in zip(ours, theirs, strict=True):
         assert one == pytest.approx(other, abs=2e-5)

@@ -27,7 +27,9 @@ def draw_maps(name: str, model: str, maps: Mapping[tuple[int, int], Levels], len
     """Maps of all chosen layers and heads, the trained length marked."""
     layers, heads = (sorted({key[place] for key in maps}) for place in (0, 1))
     figure = new_figure(1.9 + 1.55 * len(heads), 0.8 + 1.55 * len(layers))
-    panels = figure.subplots(len(layers), len(heads), squeeze=False, sharex=True, sharey=True)
+    panels = figure.subplots(len(layers), len(heads), squeeze=False)  # shared axes would take time with their square
+    ticks = [0, trained, length] if trained < 0.9 * length else [0, length]
+    names = [f"{tick:,}" for tick in ticks]
     for (layer, head), levels in maps.items():
         axes: Axes = panels[layers.index(layer)][heads.index(head)]
         small = pooled(levels, PANEL_PIXELS).astype(float)
@@ -37,9 +39,9 @@ def draw_maps(name: str, model: str, maps: Mapping[tuple[int, int], Levels], len
             # Dotted where it would hide the keys that queries beyond may cling to.
             axes.plot([0, trained], [trained, trained], color="#4fd1ff", linewidth=0.8)
             axes.plot([trained, trained], [trained, length], ":", color="#4fd1ff", linewidth=0.8)
-        ticks = [0, trained, length] if trained < 0.9 * length else [0, length]
-        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=7)
-        axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=7)
+        axes.set_xticks(ticks, names, fontsize=7)
+        axes.set_yticks(ticks, names, fontsize=7)
+        axes.tick_params(labelbottom=layer == layers[-1], labelleft=head == heads[0])
         axes.spines[["top", "right"]].set_visible(False)
         if layer == layers[0]:
             axes.set_title(f"head {head}", fontsize=9)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from musicgen.evaluation.report.findings import Explorer, Picture
+from musicgen.figures import lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
     """An empty figure; sizes are in inches."""
     from matplotlib.figure import Figure  # takes seconds, which an error message should not wait for
 
-    return Figure(figsize=(width, height), layout=layout)
+    return Figure(figsize=(width, height), dpi=DOTS, layout=layout)
 
 
 def tidy(axes: Axes, grid: str = "y") -> None:
@@ -75,6 +76,7 @@ def render(figure: Figure, name: str, title: str) -> Picture:
     """A figure as a picture, with its name and title."""
     import matplotlib as mpl
 
+    lay_out(figure)
     files = {}
     with mpl.rc_context({"svg.hashsalt": "musicgen"}):
         for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
