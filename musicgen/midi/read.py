@@ -15,6 +15,7 @@ import numpy as np
 
 from musicgen.errors import UserError
 from musicgen.inputs import read_regular
+from musicgen.midi.channels import DOWN, SUSTAIN, pedals_of_channels
 from musicgen.midi.chord import Chord
 from musicgen.midi.markers import is_bar
 from musicgen.midi.roles import read_roles
@@ -125,7 +126,7 @@ def parse_midi(data: bytes) -> Score:
         ),
         chords=tuple(ChordMark(marker.tick, chord) for marker, chord in marks if chord is not None),
         markers=tuple(marker for marker, chord in marks if chord is None and not is_bar(marker.text)),
-        pedals=np.concatenate([*(_pedals(track.controls, number) for number, track in enumerate(tracks)), _NO_PEDALS]),
+        pedals=_all_pedals(data, [track.controls for track in tracks]),
     )
     times = np.concatenate([score.notes["start"], score.notes["end"], score.tempos["tick"], score.pedals["tick"]])
     if times.max(initial=0) > MAX_BEATS * ticks_per_beat or times.min(initial=0) < 0:  # below 0: 32 bits overflowed
@@ -139,8 +140,6 @@ def parse_midi(data: bytes) -> Score:
 
 
 _NONE, _NO_PEDALS = np.empty(0, NOTE), np.empty(0, PEDAL)
-SUSTAIN, DOWN = 64, 64
-"""The controller of the sustain pedal, and its lowest value that means down."""
 
 
 def _notes(columns: dict[str, np.ndarray], track: int) -> Notes:
@@ -149,6 +148,14 @@ def _notes(columns: dict[str, np.ndarray], track: int) -> Notes:
     notes["end"] = notes["start"] + columns["duration"]
     notes["pitch"], notes["velocity"], notes["track"] = columns["pitch"], columns["velocity"], track
     return notes
+
+
+def _all_pedals(data: bytes, controls: list[Any]) -> Pedals:
+    """The changes of the pedals of all tracks, given the parser's controls of each."""
+    pedals = pedals_of_channels(data, len(controls))
+    if pedals is None:
+        pedals = np.concatenate([*(_pedals(each, number) for number, each in enumerate(controls)), _NO_PEDALS])
+    return pedals
 
 
 def _pedals(controls: Any, track: int) -> Pedals:
