@@ -78,19 +78,28 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turns SIGTERM into `Stopped`, so that temporary files are removed."""
+    """Turns SIGTERM into `Stopped`, so that temporary files are removed, and lets no package hide that it was asked."""
+    asked: list[KeyboardInterrupt] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise Stopped
+        asked.append(Stopped() if number == signal.SIGTERM else KeyboardInterrupt())
+        raise asked[-1]
 
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread gets signals
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell wants it to be ignored
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         yield
+    except ImportError:
+        if asked:  # it came while a package was loaded, and the package made another error of it
+            raise asked[-1] from None
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _forget_frames(error: BaseException) -> None:

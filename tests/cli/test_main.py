@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +138,31 @@ def test_an_interrupt_is_one_line_and_exit_status_130(
     verb(run)
     assert command.main(["trial"]) == 130
     assert capsys.readouterr().err == "musicgen: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "words"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "stopped")]
+)
+def test_a_signal_that_a_package_hides_while_it_is_loaded_is_still_an_answer(
+    verb: Callable[[Callable[[list[str]], int]], None],
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    status: int,
+    words: str,
+) -> None:
+    def run(_: list[str]) -> int:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None  # as extensions in C do
+        return 0
+
+    verb(run)
+    before = signal.getsignal(number)
+    assert command.main(["trial"]) == status
+    assert capsys.readouterr().err == f"musicgen: {words}\n"
+    assert signal.getsignal(number) is before
 
 
 def test_a_reader_that_went_away_is_no_error_message(tmp_path: Path) -> None:
