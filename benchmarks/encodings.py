@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.harness import Row, best_time, main, measure
+from benchmarks.harness import Row, main, measure
 from benchmarks.training_step import LENGTH, training_step
 from musicgen.model import PerformerConfig, PerformerLM
 
@@ -61,40 +61,6 @@ def turns(names: list[str], layers: int, count: int) -> dict[str, float]:
     return {name: min(times) for name, times in seconds.items()}
 
 
-def matmul_share(layers: int, batch: int) -> dict[str, float]:
-    """Time of the bare matrix products of an APE step, next to the step, measured turn by turn in one process."""
-    config = dataclasses.replace(PerformerConfig.paper("ape"), num_layers=layers)
-    model = PerformerLM(config)
-    rows = batch * LENGTH
-    width, inner = config.d_model, config.d_ff
-    shapes = [(width, 2 * width), (width, width), (width, width), (width, inner), (inner, width)]
-    operands = [(torch.randn(rows, i), torch.randn(o, i), torch.randn(rows, o)) for i, o in shapes]
-    products = 6 * rows * sum(i * o for i, o in shapes) * layers
-    chunk, features, values = 64, config.num_features, config.head_features + 1
-    attention = 3 * 2 * (chunk * (features + values) + 2 * features * values)
-    projections = 2 * 2 * 2 * config.head_features * features // 2  # of queries and keys; ω has no gradient
-    per_token = attention + projections
-    other = rows * config.num_heads * per_token * layers + 6 * rows * width * config.vocab_size
-
-    def plain() -> None:
-        for _ in range(layers):  # as many as the step's, so that both see the machine for as long
-            for inputs, weight, gradient in operands:
-                inputs @ weight.T  # forward
-                gradient @ weight  # gradient of the input
-                gradient.T @ inputs  # gradient of the weight
-
-    step = training_step(model, config, batch)
-    step()
-    plain_times, step_times = [], []
-    for _ in range(5):  # in turns
-        plain_times.append(best_time(plain, 1, warmup=0))
-        step_times.append(best_time(step, 1, warmup=0))
-    plain_seconds, step_seconds = min(plain_times), min(step_times)
-    plain_rate = products / plain_seconds
-    step_rate = (products + other) / step_seconds
-    return {"plain_gflops": plain_rate / 1e9, "step_gflops": step_rate / 1e9, "share": step_rate / plain_rate}
-
-
 def benchmark(threads: int) -> list[Row]:
     """All rows."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -119,17 +85,13 @@ def benchmark(threads: int) -> list[Row]:
         note = f"{pair[names[1]]:.1f} s against {pair[pe]:.1f} s; memory {larger:.2f} x"
         what = f"{pe} by musical time against by token: time"
         rows.append(Row(what, slower, "x", "<= 1.25", slower <= 1.25, note))
-    share = measure(__file__, "matmul_share", batch=1, threads=threads, layers=min(layers, 8))
-    note = f"{share['step_gflops']:.0f} of {share['plain_gflops']:.0f} GFLOP/s"
-    what = "ape step, batch 1: share of the speed of plain matmuls of its shapes"
-    rows.append(Row(what, share["share"], "", ">= 0.7", share["share"] >= 0.7, note))
     return rows
 
 
 if __name__ == "__main__":
     main(
         __file__,
-        {"turns": turns, "memory": memory, "matmul_share": matmul_share},
+        {"turns": turns, "memory": memory},
         benchmark,
         "Training step of the paper's models, 2,048 tokens: SPE against added sinusoids",
     )

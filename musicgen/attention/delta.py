@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-CHUNK = 64
+CHUNK = 32
 
 
 def delta_rule(
@@ -64,10 +64,12 @@ def _chunks(
 
     written_keys = (keys * (passed[..., -1:] - passed).exp().unsqueeze(-1)).transpose(-1, -2)
     before, written = [], []
-    for index in range(keys.shape[2]):
+    # `unbind` and not indices: the gradient of an index is a tensor of zeros as large as all chunks.
+    parts = (alone, read, kept[..., -1:, :], written_keys)
+    for own, reading, remains, keys_of_chunk in zip(*(part.unbind(2) for part in parts), strict=True):
         before.append(memory)
-        written.append(alone[:, :, index] - read[:, :, index] @ memory)
-        memory = kept[:, :, index, -1:] * memory + written_keys[:, :, index] @ written[-1]
+        written.append(own - reading @ memory)
+        memory = remains * memory + keys_of_chunk @ written[-1]
     scores = (queries @ keys.transpose(-1, -2)) * decay
     return (kept * queries) @ torch.stack(before, 2) + scores @ torch.stack(written, 2), memory
 
