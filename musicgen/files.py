@@ -297,6 +297,16 @@ def kind_of(path: Path) -> Literal["folder", "file", "other"] | None:
         return None
 
 
+def check_folder(key: str, path: Path, advice: str) -> None:
+    """Check that a path that the user gave is a folder.
+
+    Raises:
+        UserError: It is not; the message says whether there is something else.
+    """
+    if (kind := kind_of(path)) != "folder":
+        raise UserError(f"{key}={path}: {'not a folder' if kind else 'there is no such folder'}; {advice}")
+
+
 def tell_apart(paths: Sequence[str], key: str, says_nothing: str = "") -> list[str]:
     """Short distinct names for paths: the last part in which they differ, or more parts where two would be equal.
 

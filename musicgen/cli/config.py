@@ -151,7 +151,7 @@ def _is_choice(root: str, override: str, known: dict[str, dict[str, str]], unset
     if options_of_group is None:
         return False
     if value not in options_of_group and override not in unset:
-        raise UserError(f"{override!r}: there is no such option, choose from {', '.join(options_of_group)}")
+        raise UserError(f"{override}: there is no such option; choose from {', '.join(options_of_group)}")
     return True
 
 
@@ -161,8 +161,8 @@ def _sentence(error: Exception, root: str, choices: list[str]) -> str:
     if isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         known = {name: name for name in (*groups(root), *_keys(compose(root, choices)))}
         return unknown_key(str(cause.full_key), known | aliases(ROOTS[root]))
-    if "Ambiguous value" in str(error):
-        return f"{_first_line(error)}: -m trains one model for each value"
+    if isinstance(error, OverrideParseException) and "Ambiguous value" in str(error):
+        return f"{error.override}: takes one value; with -m, one model is trained for each value"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}: write key=value (see `musicgen {root} --help`)"
     if isinstance(error, OmegaConfBaseException):

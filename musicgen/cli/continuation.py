@@ -136,7 +136,10 @@ def continue_grooves(config: ContinueConfig, old: list[Path]) -> bool:
     music_model = load_music_model(str(config.model), config.engine)
     language, engine = music_model.language, music_model.engine
     if not language.reads(corpus.language):
-        raise UserError(f"model={config.model}: speaks {language.name}, and the corpus {corpus.language.name}")
+        raise UserError(
+            f"model={config.model}: has {language.name} tokens, and data={config.data} has {corpus.language.name} "
+            "tokens; choose a model and a corpus with the same tokens"
+        )
     prompts = {name: language.prompt_of(corpus[song], song, config.prompt_bars, name) for name, song in songs.items()}
     chosen = request.sampling(music_model.sampling)
     numbers = (config.seed, config.continuations, config.draw or 0)

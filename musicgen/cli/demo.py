@@ -28,7 +28,7 @@ FOLDER/index.html (demo/index.html by default) links to everything. It takes a m
 With data=, a corpus from `musicgen prepare`, it writes a listening page instead, FOLDER/judged/listen.html: eight
 pieces and eight continuations of held-out songs by a model (seeds 0 to 7, none picked by hand), and eight real songs
 among them, all with sound, piano roll and numbers. The model is a name or a folder; if not given, it is a built-in one
-that speaks the tokens of the corpus.
+with the token language of the corpus.
 
 example: musicgen demo out=demo"""
 PAGE = "index.html"
@@ -135,7 +135,7 @@ def _parse(arguments: list[str]) -> dict[str, str]:
 
 
 def _built_in(data: str) -> str:
-    """The name of a built-in model that speaks the tokens of a corpus."""
+    """The name of a built-in model with the token language of a corpus."""
     from musicgen.data.corpus import Corpus
     from musicgen.languages.registry import load_tokenizer
     from musicgen.sampling.music_model import BUILT_IN
@@ -144,7 +144,7 @@ def _built_in(data: str) -> str:
     for folder in sorted(BUILT_IN.iterdir()):
         if load_tokenizer(folder).reads(language):
             return folder.name
-    raise UserError(f"data={data}: no built-in model speaks its tokens ({language.name}); name one with model=")
+    raise UserError(f"data={data}: no built-in model has its tokens ({language.name}); name a model with model=")
 
 
 def _page(folder: Path) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from musicgen.cli.command import Command
 from musicgen.cli.setup import progress
 from musicgen.errors import UserError
-from musicgen.files import check_output, kind_of, strangers
+from musicgen.files import check_folder, check_output, strangers
 from musicgen.inputs import is_document
 from musicgen.options import missing, option
 from musicgen.request import Reading
@@ -120,6 +120,8 @@ def plan(config: PrepareConfig) -> Callable[[], Corpus]:
     from musicgen.languages.split import read_lists
 
     if config.source in synthetic_sources():
+        if config.input is not None:
+            raise UserError(f"input={config.input} and source={config.source}: leave out one of them")
         composed = (config.source, config.songs, config.bars, config.seed, _progress, config.tokens)
         return partial(synthetic_corpus, *composed)
     source = _required(config, "input")
@@ -153,8 +155,8 @@ def check(folder: Path, config: PrepareConfig) -> None:
     from musicgen.data.corpus import Corpus
     from musicgen.data.verify import verify
 
-    if config.input is not None and kind_of(config.input) != "folder":
-        raise UserError(f"input={config.input}: there is no folder of this name; give the folder of the source files")
+    if config.input is not None:
+        check_folder("input", config.input, "give the folder of the source files")
     problems = verify(folder, config.input, _workers(config), _progress)
     if problems:
         shown = "\n".join(f"  {problem}" for problem in problems[:20])

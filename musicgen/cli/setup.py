@@ -103,7 +103,7 @@ def make_folder(out: Path, old: Iterable[Path] = ()) -> None:
             else:
                 path.unlink()
     except OSError as error:
-        raise UserError(f"out={out}: cannot make this folder ({error.strerror}), give another out=") from None
+        raise UserError(f"out={out}: cannot be made there ({error.strerror}); choose another folder") from None
 
 
 def progress(items: Iterable[T], total: int, unit: str) -> Iterable[T]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from musicgen.data.corpus import FORMAT, Corpus
 from musicgen.errors import UserError
-from musicgen.files import kind_of
+from musicgen.files import check_folder
 from musicgen.inputs import hash_file
 from musicgen.languages.language import PLAINLY, Language
 from musicgen.languages.layouts import Found
@@ -48,8 +48,7 @@ def find_songs(
     Raises:
         UserError: No language finds songs in it, or it has no such vocabulary.
     """
-    if kind_of(folder) != "folder":
-        raise UserError(f"input={folder}: there is no folder of this name")
+    check_folder("input", folder, "give a folder of MIDI files")
     if source not in sources():
         raise UserError(f"source={source}: takes one of {', '.join([*sources(), *synthetic_sources()])}")
     known = dict.fromkeys(name for language in languages() for name in language.layouts)

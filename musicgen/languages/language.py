@@ -392,7 +392,7 @@ class Language(abc.ABC):
         try:
             return encode()
         except TokenError as error:
-            raise UserError(f"{name}: cannot be a prompt for a model that speaks {self.name}: {error}") from None
+            raise UserError(f"{name}: cannot be a prompt for a model of {self.name} tokens: {error}") from None
 
     def _cut_prompt(self, tokens: Tokens, bars: int, report: str) -> Prompt:
         """The tokens up to the one that completes the last of some bars."""

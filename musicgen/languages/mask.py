@@ -144,7 +144,7 @@ class GrammarMask(FreeMask):
     def __init__(self, language: Language, constraints: Constraints, tokens: Sequence[int]) -> None:
         asked = [name for name in (*MUSICAL, "seconds") if getattr(constraints, name) is not None]
         if asked:
-            raise UserError(f"{asked[0]}=: a model that speaks {language.name} keeps to bars= and tokens= only")
+            raise UserError(f"{asked[0]}=: models of {language.name} tokens take only bars= and tokens=")
         super().__init__(language, constraints, tokens)
 
     @property

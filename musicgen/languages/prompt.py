@@ -106,8 +106,8 @@ def taken_bars(asked: int | None, available: int) -> tuple[int, str]:
 
 def _load(path: Path | str) -> Score:
     absolute = str(Path(path).absolute())
-    if kind_of(Path(path)) != "file":
-        raise UserError(f"{path}: there is no such file; give a MIDI file")
+    if (kind := kind_of(Path(path))) != "file":
+        raise UserError(f"{path}: {'not a file' if kind else 'there is no such file'}; give a MIDI file")
     child = SubprocessCall(load_file)
     try:
         score: Score = child(absolute)

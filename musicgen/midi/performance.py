@@ -107,7 +107,8 @@ def follow_file(score: Score, path: Path) -> Score:
     try:
         lines = [line.replace(",", " ").split() for line in path.read_text("utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"beats={path}: {getattr(error, 'strerror', None) or 'not text in UTF-8'}") from None
+        reason = getattr(error, "strerror", None) or "not text in UTF-8"
+        raise UserError(f"beats={path}: cannot be read ({reason}); give a text file of beats") from None
     try:
         numbers = [[float(word) for word in line] for line in lines]
     except ValueError:

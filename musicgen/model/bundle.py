@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from musicgen.errors import UserError
-from musicgen.files import atomic_folder, check_output, strangers
+from musicgen.files import atomic_folder, check_output, kind_of, strangers
 from musicgen.inputs import hash_file, is_document, read_document
 from musicgen.model.config import PerformerConfig
 from musicgen.model.performer import PerformerLM
@@ -118,6 +118,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such model bundle (a folder with {CONFIG} and {WEIGHTS})")
+    if kind_of(folder / CONFIG) is None:
+        raise UserError(f"{folder}: not a model ({CONFIG} is missing); give a run or a bundle")
     description = read_document(folder / CONFIG, DESCRIPTION, f"give a model bundle of format {FORMAT}")
     config = PerformerConfig.from_dict(description.get("model"), str(folder / CONFIG))
     weights = folder / WEIGHTS

@@ -54,7 +54,7 @@ def choose_songs(corpus: Corpus, split: str, styles: int | None) -> dict[str, An
     chosen = list(reversed(songs.values()))[:styles]
     if not chosen:
         there = sorted({song.split for song in corpus.songs() if song.split})
-        raise UserError(f"split={split}: the corpus has no accompaniments in it, but in {', '.join(there)}")
+        raise UserError(f"split={split}: the corpus has nothing in this split; it has {', '.join(there)}")
     names = [_without_suffix(song.path) for song in chosen]
     return {
         song.path if names.count(name) > 1 else name: song for name, song in zip(names, chosen, strict=True)

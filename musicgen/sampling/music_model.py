@@ -128,12 +128,14 @@ class Session:
         request, bars = self.request, self.constraints.bars
         if request.fork_at is None:
             if request.variations > 1:
-                raise UserError(f"variations={request.variations}: say where they part, fork_at=BARS")
+                raise UserError(f"variations={request.variations}: also give the bar where they part, fork_at=BARS")
             return
         if request.fork_at < least:
             raise UserError(f"fork_at={request.fork_at}: takes {least} or more, the bars that there are")
         if bars is not None and request.fork_at >= bars:
             raise UserError(f"fork_at={request.fork_at}: takes less than the {bars} bars of the piece")
+        if request.variations == 1:
+            raise UserError(f"fork_at={request.fork_at}: also give the number of continuations, variations=N")
 
     def pieces(self, n: int = 1, keep_states: bool = False) -> Iterator[PieceInProgress]:
         """The pieces with `n` seeds in a row, ready to be written; see `PieceInProgress`."""

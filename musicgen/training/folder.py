@@ -127,8 +127,6 @@ def check_same_run(
     Raises:
         UserError: It does not; the message names the key that differs.
     """
-    if record["corpus"] != resumed["corpus"]:
-        raise UserError(f"{config.run_dir}: the run was trained on another corpus; choose another run_dir")
     ours, theirs = (_decisive(item["config"]) for item in (record, resumed))
     # A key that an older version did not have makes no difference while it changes nothing.
     same = [
@@ -143,6 +141,8 @@ def check_same_run(
             f"{key}={ours.get(key)}: the run in {config.run_dir} has {theirs.get(key)}{more}; "
             "use the same value, or choose another run_dir"
         )
+    if record["corpus"] != resumed["corpus"]:
+        raise UserError(f"{config.run_dir}: the run was trained on another corpus; choose another run_dir")
 
 
 def _decisive(config: dict[str, Any]) -> dict[str, Any]:

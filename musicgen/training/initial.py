@@ -36,8 +36,8 @@ def initial_bundle(name: str, language: Language) -> Bundle:
         raise UserError(f"init_from={name}: {str(error).removeprefix(f'model={name}: ')}") from None
     if theirs.name != language.name:
         raise UserError(
-            f"init_from={name}: speaks {theirs.name}, and the corpus is in {language.name}; "
-            "choose a model of the corpus's language"
+            f"init_from={name}: has {theirs.name} tokens, and the corpus has {language.name} tokens; "
+            "choose a model and a corpus with the same tokens"
         )
     return bundle
 

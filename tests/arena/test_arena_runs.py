@@ -136,7 +136,7 @@ def test_a_miniature_of_each_task_is_prepared_trained_and_measured(
         (["train", "task=text"], "data/arena/text/task.json: the file is missing"),
         (["train", "pe=rope_time"], "classifiers count tokens"),
         (["train", "trainer.compile=true"], "trainer.compile=true: is for `musicgen train`"),
-        (["train", "task=lisstops"], "there is no such option, choose from image, image16, listops"),
+        (["train", "task=lisstops"], "there is no such option; choose from image, image16, listops"),
         (["train", "model.num_head=2"], "unknown key 'model.num_head': did you mean 'model.num_heads'?"),
         (["evaluate", "runs=nowhere"], "nowhere: there is no checkpoint in it"),
         (["evaluate"], "runs is missing"),

@@ -150,14 +150,14 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
 def test_a_model_of_another_language_is_refused(run: Run, desk: Path) -> None:
     status, _, complaint = run(f"model={desk}/pop")
     assert status == 2
-    assert "speaks remi, and the corpus groove" in complaint
+    assert "has remi tokens, and data=" in complaint
 
 
 def test_a_corpus_that_is_not_of_grooves_is_refused(run: Run, tmp_path: Path) -> None:
     assert command.main(["prepare", "source=synthetic", "songs=3", "bars=2", f"out={tmp_path}/pop"]) == 0
     status, _, complaint = run(f"data={tmp_path}/pop")
     assert (status, complaint.count("\n")) == (2, 1)
-    assert "speaks groove, and the corpus remi" in complaint
+    assert "has groove tokens, and data=" in complaint
 
 
 def test_help_names_every_key(capsys: pytest.CaptureFixture[str]) -> None:

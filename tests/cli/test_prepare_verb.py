@@ -70,6 +70,24 @@ def test_the_tokens_are_extended_unless_those_of_the_paper_are_asked_for(tmp_pat
         Corpus.open(tmp_path / "new").in_tokens("paper")
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["input={}/none"], "/none: there is no such folder; give a folder of MIDI files"),
+        (["input={}/file"], "/file: not a folder; give a folder of MIDI files"),
+        (["input={}/file", "source=synthetic"], "/file and source=synthetic: leave out one of them"),
+    ],
+)
+def test_an_input_that_is_no_folder_or_is_not_read_is_refused(
+    tmp_path: Path, run: Run, words: list[str], sentence: str
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    status, _, complaint = run(*(word.format(tmp_path) for word in words), f"out={tmp_path}/out")
+    assert (status, complaint.count("\n")) == (2, 1)
+    assert sentence in complaint
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_same_input_and_seed_give_the_same_bytes(many: Path, tmp_path: Path, drawing_run: Run) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(many, moved)

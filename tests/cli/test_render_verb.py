@@ -92,7 +92,7 @@ def test_a_file_can_be_compared_with_its_tokens(tmp_path: Path, quick_run: Run) 
     (tmp_path / "empty.mid").write_bytes(odd_files.no_notes())
     status, _, complaint = quick_run("empty.mid", "compare=true")
     assert status == 2
-    assert "empty.mid: cannot be a prompt for a model that speaks remi-extended: no notes" in complaint
+    assert "empty.mid: cannot be a prompt for a model of remi-extended tokens: no notes" in complaint
 
 
 def test_either_alone_may_be_made_and_is_made_anew(tmp_path: Path, quick_run: Run) -> None:

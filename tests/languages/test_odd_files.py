@@ -57,7 +57,7 @@ def test_a_prompt_is_taken_or_refused_with_one_true_sentence(language: Language,
     if why is not None:
         with pytest.raises(UserError) as refused:
             language.read_prompt(score, None)
-        assert str(refused.value) == f"the prompt: cannot be a prompt for a model that speaks {language.name}: {why}"
+        assert str(refused.value) == f"the prompt: cannot be a prompt for a model of {language.name} tokens: {why}"
         return
     for bars in (None, 1):
         prompt = language.read_prompt(score, bars)

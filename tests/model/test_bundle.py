@@ -149,3 +149,5 @@ def test_a_model_saves_itself(model: PerformerLM, tmp_path: Path) -> None:
 def test_a_missing_bundle_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such model bundle"):
         load_bundle(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"not a model \(config.json is missing\); give a run or a bundle"):
+        load_bundle(tmp_path)

@@ -191,6 +191,7 @@ def test_requests_that_cannot_be_are_sentences(trained: MusicModel, untrained: M
         ({"prompt": compose(0, 4), "prompt_bars": 0}, "prompt_bars=0"),
         ({"prompt": compose(0, 4), "from_state": state}, "prompt= and from_state="),
         ({"variations": 2}, "fork_at=BARS"),
+        ({"fork_at": 2, "bars": 4}, "fork_at=2: also give the number of continuations"),
         ({"fork_at": 4, "bars": 4}, "takes less than the 4 bars"),
         ({"fork_at": 1, "prompt": compose(0, 4), "bars": 8}, "takes 4 or more"),
         ({"from_state": state, "bars": 2}, "no longer than the prompt"),

@@ -70,7 +70,7 @@ def test_what_is_no_checkpoint_is_refused_and_not_executed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.ckpt").write_bytes(data)
-    with pytest.raises(UserError, match=r"bad.ckpt: not a checkpoint"):
+    with pytest.raises(UserError, match=r"bad.ckpt: not a checkpoint that can be read; it is damaged, or another kind"):
         load_checkpoint(tmp_path / "bad.ckpt")
     assert not (tmp_path / "executed").exists()
 

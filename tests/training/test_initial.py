@@ -41,7 +41,7 @@ def test_a_run_that_started_from_a_model_resumes_exactly(first: Path, tmp_path: 
 def test_a_model_of_other_tokens_is_refused(first: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path / "run", f"init_from={first}", "data.tokens=extended") == 2
     assert "init_from=" in (error := capsys.readouterr().err)
-    assert "speaks remi, and the corpus is in remi-extended" in error
+    assert "has remi tokens, and the corpus has remi-extended tokens" in error
     assert train(tmp_path / "run", "init_from=nowhere") == 2
     assert "init_from=nowhere: no such folder with a model bundle" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

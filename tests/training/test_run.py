@@ -13,12 +13,15 @@ import torch
 from forked import run_forked
 from runs import TINY, command, losses, start, train, wait_for_step
 
+from musicgen.errors import UserError
 from musicgen.languages.registry import load_tokenizer
 from musicgen.midi import read_midi
 from musicgen.model import load_bundle
 from musicgen.training import module as training_module
 from musicgen.training import step as training_step
 from musicgen.training.checkpoints import load_checkpoint
+from musicgen.training.config import TrainConfig
+from musicgen.training.folder import check_same_run
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +182,13 @@ def test_a_run_that_is_complete_has_nothing_left_to_do(unbroken: Path, capsys: p
     assert losses(unbroken) == before
 
 
+def test_a_run_on_a_corpus_that_changed_is_not_resumed(unbroken: Path) -> None:
+    record = json.loads((unbroken / "config.json").read_text("utf-8"))
+    check_same_run(record, record, TrainConfig(), lambda *_: [])
+    with pytest.raises(UserError, match="the run was trained on another corpus; choose another run_dir"):
+        check_same_run({**record, "corpus": "other"}, record, TrainConfig(), lambda *_: [])
+
+
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -186,8 +196,8 @@ def test_a_run_that_is_complete_has_nothing_left_to_do(unbroken: Path, capsys: p
         (["resume=auto", "optimizer.learning_rate=1e-3"], "optimizer.learning_rate=0.001: the run in"),
         (["resume=auto", "trainer.max_steps=9"], "trainer.max_steps=9: the run in"),
         (["resume=auto", "pe=ape", "pe.num_realizations=8"], "num_realizations"),
-        (["resume=auto", "data.bars=7"], "another corpus"),
-        (["resume=auto", "seed=1"], "another corpus"),
+        (["resume=auto", "data.bars=7"], "data.bars=7: the run in"),
+        (["resume=auto", "seed=1"], "seed=1: the run in"),
     ],
 )
 def test_another_run_in_the_same_folder_is_refused_and_nothing_is_touched(

@@ -146,7 +146,7 @@ def allowed_notes(constraints: Constraints) -> Mask:
         UserError: A track does not exist, or grooves cannot keep a constraint.
     """
     if constraints.chords is not None:
-        raise UserError("chords=: models of grooves take no chords; leave it out")
+        raise UserError("chords: models of grooves take no chords; leave this key out")
     tracks = TRACKS if constraints.tracks is None else constraints.tracks
     for name in tracks:
         if name not in TRACKS:

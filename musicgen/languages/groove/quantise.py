@@ -147,8 +147,8 @@ def _find_track(score: Score, other: str | int) -> int:
         found = [int(wanted) - 1]
     if not found or score.tracks[found[0]].is_drum:
         known = ", ".join(f"{number} {track.name}".strip() for number, track in enumerate(score.tracks, 1))
-        problem = "is a track of drums" if found else "no track is called so"
-        raise UserError(f"other={other}: {problem}; there are {known}")
+        problem = "is a track of drums" if found else "no track has this name or number"
+        raise UserError(f"other={other}: {problem}; the tracks are {known}")
     return found[0]
 
 

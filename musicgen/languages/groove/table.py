@@ -90,7 +90,8 @@ def make_table(score: Score, counted: int | None = None, played: list[Part] | No
     sizes = np.bincount(notes["track"], minlength=len(names)).tolist()
     present = {part for (part, _, _), size in zip(names, sizes, strict=True) if size}
     if len(present) < 2:
-        raise TokenError(f"no accompaniment of at least two parts: {' and '.join(present) or 'nothing'} alone")
+        there = f"only {present.pop()}" if present else "none of them"
+        raise TokenError(f"a groove needs at least two of bass, drums and other, and this file has {there}")
     instruments = tuple(Instrument(*name, size) for name, size in zip(names, sizes, strict=True))
     notes = notes[np.lexsort((notes["pitch"], notes["start"], notes["track"]))]
     return Table(notes, instruments, int(notes["start"].max()) // BAR + 1, counted)

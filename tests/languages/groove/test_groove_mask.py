@@ -193,7 +193,7 @@ def test_what_sounds_at_the_end_of_a_prompt_goes_on_and_nothing_new_comes_before
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({"chords": "C G"}, "chords=: models of grooves take no chords"),
+        ({"chords": "C G"}, "chords: models of grooves take no chords"),
         ({"tracks": "piano"}, "tracks=piano: this model plays bass, drums, other"),
         ({"seconds": 0.001}, "too short for a note"),
         ({"key": "C", "pitches": "61-61"}, "no pitch is in both"),

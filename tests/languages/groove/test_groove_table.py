@@ -90,8 +90,8 @@ def test_notes_last_a_tick_twins_are_one_and_a_pitch_is_struck_once_at_a_time() 
     [
         (SCORE.replace(time_signatures=(TimeSignature(0, 3, 4),)), "not in 4/4"),
         (SCORE.replace(notes=SCORE.notes[:0]), "no notes"),
-        (SCORE.replace(notes=SCORE.notes[SCORE.notes["track"] == 1]), "drums alone"),
-        (SCORE.replace(notes=SCORE.notes[SCORE.notes["track"] > 1]), "other alone"),
+        (SCORE.replace(notes=SCORE.notes[SCORE.notes["track"] == 1]), "only drums"),
+        (SCORE.replace(notes=SCORE.notes[SCORE.notes["track"] > 1]), "only other"),
     ],
 )
 def test_what_is_no_accompaniment_is_refused_with_the_reason(score: Score, reason: str) -> None:
@@ -100,7 +100,7 @@ def test_what_is_no_accompaniment_is_refused_with_the_reason(score: Score, reaso
 
 
 def test_nothing_but_a_count_in_is_refused() -> None:
-    with pytest.raises(TokenError, match="nothing alone"):
+    with pytest.raises(TokenError, match="none of them"):
         make_table(SCORE, counted=8)
 
 

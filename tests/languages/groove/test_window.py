@@ -45,7 +45,8 @@ def test_the_user_can_name_it(other: str | int, track: int) -> None:
 
 @pytest.mark.parametrize(("other", "why"), [("Kit", "is a track of drums"), ("9", "no track"), ("", "no track")])
 def test_a_name_that_does_not_fit_is_refused_with_the_names_that_there_are(other: str, why: str) -> None:
-    with pytest.raises(UserError, match=f"other={other}: {why}.*; there are 1 Bass, 2 Kit, 3 Piano, 4 Strings, 5 Solo"):
+    tracks = "the tracks are 1 Bass, 2 Kit, 3 Piano, 4 Strings, 5 Solo"
+    with pytest.raises(UserError, match=f"other={other}: {why}.*; {tracks}"):
         take_window(band(), 4, other)
 
 
