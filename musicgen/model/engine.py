@@ -1,7 +1,7 @@
 """What runs a step of a model: torch, or onnxruntime with the model's graph.
 
-torch is the truth, runs anywhere and trains. onnxruntime runs the same step in a fraction of the time on a CPU. Both
-read and write the same states, so a piece may go on with the other engine. Their logits differ by rounding.
+torch is the reference: it runs anywhere and trains. onnxruntime runs the same step in a fraction of the time on a CPU.
+Both read and write the same states, so a piece may go on with the other engine. Their logits differ by rounding.
 
 Design note: the graph is always built here, from the weights of the model. A graph that lies in a bundle is never
 loaded, so it need not be trusted.
