@@ -67,11 +67,13 @@ class Graph:
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
         return name
 
-    def weight(self, value: Tensor) -> str:
-        """A matrix of weights."""
-        if not self._half:
-            return self.constant(value)
-        return self.op("Cast", self.constant(value.detach().to(torch.float16)), to=TensorProto.FLOAT)
+    def weight(self, value: Tensor, factors: Tensor | float | None = None) -> str:
+        """A matrix of weights, times factors for its columns. Runtimes multiply once, when they load the graph."""
+        if self._half:
+            name = self.op("Cast", self.constant(value.detach().to(torch.float16)), to=TensorProto.FLOAT)
+        else:
+            name = self.constant(value)
+        return name if factors is None else self.op("Mul", name, self.constant(factors))
 
     def op(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """An operation with one result, which has a name if it is an output."""
@@ -89,9 +91,9 @@ class Graph:
         """`(batch, *shape)`."""
         return self.op("Reshape", value, self.constant([0, *shape]))
 
-    def linear(self, rows: str, weight: Tensor, bias: Tensor, name: str = "") -> str:
-        """x·Wᵀ + b of `(batch, inputs)`."""
-        return self.op("Gemm", rows, self.weight(weight), self.constant(bias), name=name, transB=1)
+    def linear(self, rows: str, weight: Tensor, bias: Tensor, name: str = "", factors: Tensor | None = None) -> str:
+        """(f·x)·Wᵀ + b of `(batch, inputs)`, with factors f for the inputs."""
+        return self.op("Gemm", rows, self.weight(weight, factors), self.constant(bias), name=name, transB=1)
 
     def layer_norm(self, rows: str, weight: Tensor, bias: Tensor | None, eps: float) -> str:
         """Normalise the last axis."""

@@ -6,6 +6,7 @@ tenth of a second for small models.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,11 @@ from torch import Tensor
 from musicgen.model.graph.step import step_graph
 from musicgen.model.packed import Versions
 from musicgen.model.performer import PerformerLM
-from musicgen.model.places import find_places
+from musicgen.model.places import find_row_places
 from musicgen.model.state import LayerState, State
 from musicgen.spe import Draw
 
+REMEMBERED = tuple(field.name for field in dataclasses.fields(LayerState))
 KEPT = 4  # sessions: each has a copy of the weights
 ERRORS_ONLY = 3
 
@@ -44,17 +46,11 @@ class OnnxEngine:
     def step(self, tokens: Tensor, state: State, times: Tensor | None = None) -> tuple[Tensor, State]:
         """As `PerformerLM.step`."""
         self._model.check_rows(tokens, state)
-        positions: Sequence[float] = state.positions
-        elapsed, last = None, None
-        if self.config.needs_times:
-            columns = tokens.unsqueeze(-1), None if times is None else times.unsqueeze(-1)
-            indices = torch.tensor(positions).unsqueeze(-1)
-            places = find_places(self.config, columns[0], indices, columns[1], state.times)
-            elapsed, last = places.elapsed, None if times is None else tuple(times.tolist())
-            positions = places.positions.squeeze(1).tolist()
-        logits, layers = self._session(state.draw)(tokens, positions, elapsed, state.layers)
+        beats = None if times is None or not self.config.needs_times else tuple(times.tolist())
+        places = find_row_places(self.config, state.positions, beats, state.times)
+        logits, layers = self._session(state.draw)(tokens, *places, state.layers)
         indices_after = tuple(position + 1 for position in state.positions)
-        return logits, State(state.draw, indices_after, layers, state.realization, last)
+        return logits, State(state.draw, indices_after, layers, state.realization, beats)
 
     def _session(self, draw: Draw) -> _Session:
         """The session of a draw, with the model's weights as they are."""
@@ -80,10 +76,18 @@ class _Session:
         data = graph.model().SerializeToString()
         self._run = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run
         self._feeds = graph.feeds
-        self._outputs = list(graph.outputs)
+        self._names = [
+            {name: f"{name}_{layer}" for name in REMEMBERED if f"{name}_{layer}" in graph.inputs}
+            for layer in range(model.config.num_layers)
+        ]
+        self._outputs = ["logits", *(f"next_{name}" for names in self._names for name in names.values())]
 
     def __call__(
-        self, tokens: Tensor, positions: Sequence[float], elapsed: Tensor | None, before: Sequence[LayerState]
+        self,
+        tokens: Tensor,
+        positions: Sequence[float],
+        elapsed: Sequence[float] | None,
+        before: Sequence[LayerState],
     ) -> tuple[Tensor, tuple[LayerState, ...]]:
         """Logits, `(batch, vocab_size)`, and what each layer remembers now."""
         if len(set(positions)) == 1:
@@ -94,13 +98,15 @@ class _Session:
             **{name: feed(positions) for name, feed in self._feeds.items()},
         }
         if elapsed is not None:
-            inputs["elapsed"] = elapsed.float().numpy()
-        for index, layer in enumerate(before):
-            for name, tensor in layer.tensors().items():
-                inputs[f"{name}_{index}"] = tensor.contiguous().numpy()
-        results = dict(zip(self._outputs, map(torch.from_numpy, self._run(self._outputs, inputs)), strict=True))
+            inputs["elapsed"] = np.array(elapsed, np.float32)[:, None]
+        for names, layer in zip(self._names, before, strict=True):
+            for name, own in names.items():
+                inputs[own] = getattr(layer, name).contiguous().numpy()
+        logits, *results = map(torch.from_numpy, self._run(self._outputs, inputs))
+        remembered = iter(results)
         after = [
-            LayerState(**{name: results[f"next_{name}_{index}"] for name in layer.tensors()})
-            for index, layer in enumerate(before)
+            # What the graph does not change goes on as it is.
+            LayerState(**layer.tensors() | {name: next(remembered) for name in names})
+            for names, layer in zip(self._names, before, strict=True)
         ]
-        return results["logits"], tuple(after)
+        return logits, tuple(after)

@@ -34,7 +34,8 @@ Stream = Callable[[Sequence[float]], StepEncoder]
 """The position of each row to the encoder of one token in each row."""
 
 GraphEncoder = Callable[[int, str], tuple[str, int]]
-"""(layer, queries and keys in a graph) to encoded ones and E: `(batch, heads, 2, D)` to `(batch, heads, 2, E)`."""
+"""(layer, queries and keys in a graph) to encoded ones and E: `(batch, 2·heads, 1, D)` to `(batch, 2·heads, 1, E)`.
+The queries of all heads are before the keys."""
 
 REGISTRY: dict[str, type[PositionalEncoding]] = {}
 """All encodings by name."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from musicgen.errors import UserError
 from musicgen.model.positions.ape import sinusoid_phases
@@ -85,22 +86,24 @@ class Rotation(nn.Module):
         return rotate
 
     def graph(self, graph: Graph, position: str) -> Callable[[str], str]:
-        """As `step`, in a graph: a function that rotates `(batch, heads, 2, D)`."""
+        """As `step`, in a graph: a function that rotates `(batch, 2·heads, 1, D)`.
+
+        A number times its cosine, plus its partner times its sine. The rest has frequency 0.
+        """
         if self.log_frequencies is None:
             frequencies = self._fixed_phases(torch.ones(1))
         else:
             frequencies = self.log_frequencies.detach().double().exp()
-        cosines, sines = graph.cos_sin(position, frequencies.unsqueeze(-2) / (2 * math.pi))
-        features = self._config.head_features
-        sizes = [self._pairs, self._pairs, features - 2 * self._pairs]
+        both = torch.cat([-frequencies, frequencies], -1)  # the first of a pair takes its partner's sine away
+        both = functional.pad(both, (0, self._config.head_features - both.shape[-1]))
+        both = torch.cat([both, both]) if len(both) > 1 else both  # for queries and for keys
+        cosines, sines = graph.cos_sin(position, both.unsqueeze(-2) / (2 * math.pi))
+        places = torch.arange(self._config.head_features)
+        partners = graph.constant(torch.cat([places[: 2 * self._pairs].roll(self._pairs), places[2 * self._pairs :]]))
 
         def rotate(pairs: str) -> str:
-            first, second, *rest = graph.split(pairs, sizes if sizes[-1] else sizes[:2], 3)
-            turned = [
-                graph.op("Sub", graph.op("Mul", first, cosines), graph.op("Mul", second, sines)),
-                graph.op("Add", graph.op("Mul", first, sines), graph.op("Mul", second, cosines)),
-            ]
-            return graph.op("Concat", *turned, *rest, axis=3)
+            partner = graph.op("Gather", pairs, partners, axis=3)
+            return graph.op("Add", graph.op("Mul", pairs, cosines), graph.op("Mul", partner, sines))
 
         return rotate
 

@@ -127,32 +127,31 @@ class StochasticEncoding(PositionalEncoding):
         codes = [self.graph_code(graph, code, own_draw, position) for code, own_draw in pairs]
         mixes = self.mixes(draw)
         rotate = None if self.rotation is None else self.rotation.graph(graph, position)
-        heads, realizations = self.config.num_heads, draw.num_realizations
 
         def encode(layer: int, pairs: str) -> tuple[str, int]:
             pairs = pairs if rotate is None else rotate(pairs)
             code, mix = codes[layer % len(codes)], mixes[layer]
-            weighted = pairs if mix is None else graph.op("Mul", pairs, graph.constant(mix.weight.unsqueeze(-2)))
-            # One product with both codes takes less time than two. Of its four parts two are needed.
-            products = graph.reshape(graph.op("MatMul", weighted, code), heads, 4, realizations)
-            coded = graph.op("Gather", products, graph.constant([0, 3]), axis=2)
-            if mix is not None:
-                coded = graph.op("Add", coded, graph.op("MatMul", pairs, graph.constant(mix.noise)))
-            return coded, realizations
+            if mix is None:
+                return graph.op("MatMul", pairs, code), draw.num_realizations
+            weight, noise = (torch.cat([tensor, tensor]) for tensor in mix)  # for queries and for keys
+            weighted = graph.op("Mul", pairs, graph.constant(weight.unsqueeze(-2)))
+            noisy = graph.op("MatMul", pairs, graph.constant(noise))
+            return graph.op("Add", graph.op("MatMul", weighted, code), noisy), draw.num_realizations
 
         return encode
 
     def graph_code(self, graph: Graph, code: PositionalCode, draw: Draw, position: str) -> str:  # noqa: ARG002
-        """q̄ and k̄ side by side, of each row: `(batch, H, D, 2R)`. An input, whose noise is addressed by position."""
+        """q̄, then k̄, of each row: `(batch, 2H, D, R)`. An input, whose noise is addressed by position."""
         window, name = CodeWindow(code, draw, self.stream_block), f"code_{len(graph.feeds)}"
 
         def feed(positions: Sequence[float]) -> NDArray[np.float32]:
             coded = [self.coded_position(position) for position in positions]
             codes = window.at(coded)
-            return torch.stack([torch.cat(tuple(codes[position]), -1) for position in coded]).numpy()
+            return torch.stack([codes[position].flatten(0, 1) for position in coded]).numpy()
 
         graph.feeds[name] = feed
-        return graph.input(name, (*code.code_shape, 2 * draw.num_realizations), axis="places")
+        heads, features = code.code_shape
+        return graph.input(name, (2 * heads, features, draw.num_realizations), axis="places")
 
     def coded_position(self, position: float) -> float:
         """Where the code of a position is taken from."""
