@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
@@ -161,8 +162,8 @@ def _sentence(error: Exception, root: str, choices: list[str]) -> str:
     if isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         known = {name: name for name in (*groups(root), *_keys(compose(root, choices)))}
         return unknown_key(str(cause.full_key), known | aliases(ROOTS[root]))
-    if isinstance(error, OverrideParseException) and "Ambiguous value" in str(error):
-        return f"{error.override}: takes one value; with -m, one model is trained for each value"
+    if several := re.match(r"Ambiguous value for argument '(.*)'", str(error)):
+        return f"{several[1]}: takes one value; with -m, one model is trained for each value"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r}: write key=value (see `musicgen {root} --help`)"
     if isinstance(error, OmegaConfBaseException):

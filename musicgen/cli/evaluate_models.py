@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from musicgen.cli.evaluate import Evaluation, Models, Songs, kind
 from musicgen.cli.setup import progress
 from musicgen.errors import UserError
-from musicgen.evaluation.encoding.wish import Wish
+from musicgen.evaluation.encoding.attention_options import AttentionOptions
 from musicgen.options import option
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ example: musicgen evaluate attention model=runs/sine,runs/ape out=attention
 
 
 @dataclass(frozen=True)
-class AttentionConfig(Wish, Evaluation, Models):
+class AttentionConfig(AttentionOptions, Evaluation, Models):
     """The options of `musicgen evaluate attention`."""
 
 

@@ -25,14 +25,15 @@ def summarise(corpus: Corpus) -> str:
     """How many files were kept, why others were not, splits, lengths, and what the language adds."""
     songs, row = corpus.songs(), corpus.language.row
     lines = _drop_lines(corpus)
+    if not songs:
+        return "\n".join(lines)
     copies = sum(getattr(song, "group", None) not in (None, song.path) for song in songs)
     splits = ", ".join(f"{len(corpus.songs(split)):,} {split}" for split in SPLITS)
     lines.append(f"songs: {splits}" + (f" ({copies:,} of them copies of others, in the same split)" if copies else ""))
     lines.append(f"{row}s: {len(corpus.array):,}, {_duration(sum(song.seconds for song in songs))} of music")
-    if songs:
-        quantiles = np.percentile([song.rows for song in songs], [0, 25, 50, 75, 100]).astype(int)
-        lengths = ", ".join(f"{value:,}" for value in quantiles)
-        lines.append(f"{row}s in a song: {lengths} (smallest, quartiles, largest)")
+    quantiles = np.percentile([song.rows for song in songs], [0, 25, 50, 75, 100]).astype(int)
+    lengths = ", ".join(f"{value:,}" for value in quantiles)
+    lines.append(f"{row}s in a song: {lengths} (smallest, quartiles, largest)")
     return "\n".join([*lines, *corpus.language.summarise(corpus)])
 
 

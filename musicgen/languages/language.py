@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from musicgen.errors import UserError
 from musicgen.languages.constraints import Constraints
-from musicgen.languages.copies import assign_by_copies, check_copies
 from musicgen.languages.duplicates import Sketch, sketch
 from musicgen.languages.examples import Crops, Examples
 from musicgen.languages.grammar import Grammar
@@ -34,6 +33,7 @@ from musicgen.languages.prompt import encode_bars, load_prompt, report_of, taken
 from musicgen.languages.rendering import PlainRendering, Rendering
 from musicgen.languages.song import Read, Song, Songs, TokenSong
 from musicgen.languages.split import SPLITS, Placement
+from musicgen.languages.split_by_copies import assign_by_copies, check_copies
 from musicgen.languages.vocabulary import Tokens, Vocabulary
 from musicgen.midi.read import parse_file
 from musicgen.midi.score import Score

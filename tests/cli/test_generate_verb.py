@@ -221,7 +221,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_bundle_that_speaks_nothing_or_something_else_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_bundle_without_tokens_or_with_other_tokens_is_refused(run: Run, tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = PerformerConfig(vocab_size=50, num_layers=1, num_heads=2, d_model=32, d_ff=64, num_features=16)
     save_bundle(PerformerLM(config), tmp_path / "mute")

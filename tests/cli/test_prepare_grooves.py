@@ -37,7 +37,7 @@ def test_accompaniments_are_recognised_and_become_a_corpus_of_grooves(tmp_path: 
         "files: 9 (layout styles), of which 8 kept and 1 left out",
         "1 x empty file",
         "train: 4 grooves of 2 styles in 2 families",
-        "valid: 2 grooves of 1 styles in 1 families",
+        "valid: 2 grooves of 1 style in 1 family",
         "grooves with bass: 8, drums: 8, other: 8",
     ):
         assert part in printed

@@ -112,7 +112,10 @@ def test_a_decay_joins_any_encoding() -> None:
         (["hydra.run.dir=x"], "is for sweeps (-m)"),
         (["optimzer.learning_rate=1"], "did you mean 'optimizer'?"),
         (["modle=tiny"], "did you mean 'model'?"),
-        (["trainer.max_steps=1,2"], "-m trains one model for each value"),
+        (
+            ["trainer.max_steps=1,2"],
+            "trainer.max_steps=1,2: takes one value; with -m, one model",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence_that_names_its_key(

@@ -15,6 +15,7 @@ import numpy as np
 from musicgen.data.batches import times_of
 from musicgen.errors import UserError
 from musicgen.evaluation import Progress
+from musicgen.evaluation.encoding.attention_options import AttentionOptions
 from musicgen.evaluation.encoding.focus import Look, Looks, even_spread, looks
 from musicgen.evaluation.encoding.kernels import choose
 from musicgen.evaluation.encoding.maps import (
@@ -23,7 +24,6 @@ from musicgen.evaluation.encoding.maps import (
     pooled,
     to_levels,
 )
-from musicgen.evaluation.encoding.wish import Wish
 from musicgen.evaluation.models import EvaluatedModel, window_of
 
 PAPER_LAYERS = (1, 3, 12, 20, 24)
@@ -57,7 +57,7 @@ class Read:
     even: Mapping[str, Look]
 
 
-def subject_of(evaluated: EvaluatedModel, wish: Wish) -> Subject:
+def subject_of(evaluated: EvaluatedModel, options: AttentionOptions) -> Subject:
     """Choose what to look at in a model.
 
     Raises:
@@ -66,16 +66,16 @@ def subject_of(evaluated: EvaluatedModel, wish: Wish) -> Subject:
     config = evaluated.model.config
     shape = {"layers": config.num_layers, "heads": config.num_heads, "features": config.head_features}
     for name, most in shape.items():
-        asked = getattr(wish, name) or ()
+        asked = getattr(options, name) or ()
         if any(number > most for number in asked):
             raise UserError(f"{name}={max(asked)}: {evaluated.name} has {most}")
-    heads = list(wish.heads or range(1, min(config.num_heads, MOST_HEADS) + 1))
+    heads = list(options.heads or range(1, min(config.num_heads, MOST_HEADS) + 1))
     all_heads, all_features = range(1, config.num_heads + 1), range(1, config.head_features + 1)
-    kernels = (wish.heads or all_heads, wish.features or all_features) if config.is_stochastic else ((), ())
-    picks = choose(*kernels, wish.templates, wish.seed)
-    layers = list(wish.layers or usual_layers(config.num_layers))
-    trained = window_of(evaluated, wish.trained)
-    if (wish.tokens or trained * 3 // 2) > MOST_TOKENS:
+    kernels = (options.heads or all_heads, options.features or all_features) if config.is_stochastic else ((), ())
+    picks = choose(*kernels, options.templates, options.seed)
+    layers = list(options.layers or usual_layers(config.num_layers))
+    trained = window_of(evaluated, options.trained)
+    if (options.tokens or trained * 3 // 2) > MOST_TOKENS:
         raise UserError(f"tokens: a map of more than {MOST_TOKENS:,} tokens is too large; give tokens={MOST_TOKENS}")
     return Subject(evaluated, trained, layers, heads, picks)
 
@@ -87,18 +87,18 @@ def usual_layers(many: int) -> list[int]:
     return sorted({1, *(round(layer * many / PAPER_LAYERS[-1]) for layer in PAPER_LAYERS[1:])})
 
 
-def piece_of(subject: Subject, wish: Wish) -> tuple[list[int], int]:
+def piece_of(subject: Subject, options: AttentionOptions) -> tuple[list[int], int]:
     """The tokens of the piece and its seed: from the file, or written by the model.
 
     A model may end a piece early. It writes several; the first that is long enough is taken, or else the longest.
     """
-    length = wish.tokens or subject.trained * 3 // 2
+    length = options.tokens or subject.trained * 3 // 2
     music_model = subject.evaluated.music_model
-    if wish.midi is not None:
-        return list(music_model.language.read_prompt(wish.midi, None).tokens)[:length], wish.seed
-    longest, own = list[int](), wish.seed
-    for seed in range(wish.seed, wish.seed + TRIES):
-        tokens = list(music_model.generate(tokens=length, seed=seed, draw=wish.seed).tokens)[:length]
+    if options.midi is not None:
+        return list(music_model.language.read_prompt(options.midi, None).tokens)[:length], options.seed
+    longest, own = list[int](), options.seed
+    for seed in range(options.seed, options.seed + TRIES):
+        tokens = list(music_model.generate(tokens=length, seed=seed, draw=options.seed).tokens)[:length]
         if len(tokens) > len(longest):
             longest, own = tokens, seed
         if len(longest) == length:
@@ -106,17 +106,17 @@ def piece_of(subject: Subject, wish: Wish) -> tuple[list[int], int]:
     return longest, own
 
 
-def read_pieces(subjects: Sequence[Subject], wish: Wish, progress: Progress) -> list[Read]:
+def read_pieces(subjects: Sequence[Subject], options: AttentionOptions, progress: Progress) -> list[Read]:
     """What each model attends to in its piece."""
     total = sum(len(subject.layers) * len(subject.heads) for subject in subjects)
     # A noisy map takes a byte for each pixel, and half of a map is empty.
     side = min(LARGEST_SIDE, int(math.sqrt(2 * PAGE_BYTES / total)))
-    written = [piece_of(subject, wish) for subject in subjects]
+    written = [piece_of(subject, options) for subject in subjects]
     pieces = [tokens for tokens, _ in written]
     found: list[tuple[dict[tuple[int, int], Levels], dict[tuple[int, int], dict[str, Look]]]] = [
         ({}, {}) for _ in subjects
     ]
-    for number, place, levels, look in progress(_maps(subjects, pieces, wish, side), total, "map"):
+    for number, place, levels, look in progress(_maps(subjects, pieces, options, side), total, "map"):
         found[number][0][place], found[number][1][place] = levels, look
     return [
         Read(tokens, seed, maps, own, looks(even_spread(len(tokens)), subject.trained))
@@ -125,14 +125,14 @@ def read_pieces(subjects: Sequence[Subject], wish: Wish, progress: Progress) -> 
 
 
 def _maps(
-    subjects: Sequence[Subject], pieces: Sequence[list[int]], wish: Wish, side: int
+    subjects: Sequence[Subject], pieces: Sequence[list[int]], options: AttentionOptions, side: int
 ) -> Iterator[tuple[int, tuple[int, int], Levels, dict[str, Look]]]:
     for number, (subject, tokens) in enumerate(zip(subjects, pieces, strict=True)):
-        model, draw = subject.evaluated.model, subject.evaluated.model.draw(wish.seed)
+        model, draw = subject.evaluated.model, subject.evaluated.model.draw(options.seed)
         times = times_of(subject.evaluated.language, np.array([tokens]))
         attending = attending_layers(model, tokens, draw, [layer - 1 for layer in subject.layers], times)
         for layer in subject.layers:
             for head in subject.heads:
-                attention = attending[layer - 1].map(head - 1, wish.kind)
+                attention = attending[layer - 1].map(head - 1, options.kind)
                 look = looks(attention, subject.trained)
                 yield number, (layer, head), pooled(to_levels(attention), side), look

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musicgen.evaluation.encoding.attention import Read, Subject
+from musicgen.evaluation.encoding.attention_options import AttentionOptions
 from musicgen.evaluation.encoding.focus import looks_tables, mean_look
 from musicgen.evaluation.encoding.kernels import Floats, Templates, decays, gates, templates
 from musicgen.evaluation.encoding.maps import MapKind, level_values
 from musicgen.evaluation.encoding.pictures import draw_decays, draw_gates, draw_maps, draw_matrices, draw_templates
-from musicgen.evaluation.encoding.wish import Wish
 from musicgen.evaluation.report.findings import Cell, Explorer, Findings, Picture, Table
 
 MATRIX_SIDE = 256  # queries and keys of a kernel's picture: fewer pixels would alias its waves
 MOST_ROWS = 48  # of a table that people are shown
 
 
-def attention_findings(subjects: Sequence[Subject], read: Sequence[Read], wish: Wish) -> Findings:
+def attention_findings(subjects: Sequence[Subject], read: Sequence[Read], options: AttentionOptions) -> Findings:
     """Findings on models that have read their pieces; kernels are computed here."""
     files = _file_names([subject.evaluated.name for subject in subjects])
     pictures: list[Picture] = []
@@ -30,7 +30,7 @@ def attention_findings(subjects: Sequence[Subject], read: Sequence[Read], wish: 
         if subject.picks:
             side = min(subject.trained, MATRIX_SIDE)
             model = subject.evaluated.model
-            kernels[name] = templates(model, subject.picks, subject.trained, side, wish.draws, wish.seed)
+            kernels[name] = templates(model, subject.picks, subject.trained, side, options.draws, options.seed)
             pictures.append(draw_templates(f"templates{file}", name, kernels[name]))
             pictures.append(draw_matrices(f"matrices{file}", name, kernels[name]))
     models = {subject.evaluated.name: subject.evaluated.model for subject in subjects}
@@ -45,12 +45,12 @@ def attention_findings(subjects: Sequence[Subject], read: Sequence[Read], wish: 
     for subject, own, file in zip(subjects, read, files, strict=True):
         length, name = len(own.tokens), subject.evaluated.name
         pictures.append(draw_maps(f"maps{file}", name, own.maps, length, subject.trained))
-        explorers.append(_explorer(f"explore{file}", subject, own, wish.kind))
+        explorers.append(_explorer(f"explore{file}", subject, own, options.kind))
     found = {subject.evaluated.name: (own.looks, own.even) for subject, own in zip(subjects, read, strict=True)}
     return Findings(
         kind="attention",
         title="Attention: learned kernels, gates and maps",
-        summary=_summary(subjects, read, wish, kernels, gated),
+        summary=_summary(subjects, read, options, kernels, gated),
         tables=[
             *looks_tables(found),
             *(table for table in (_kernel_table(kernels), _gate_table(gated), _decay_table(decayed)) if table.rows),
@@ -128,14 +128,14 @@ def _decay_table(decayed: Mapping[str, Floats]) -> Table:
 def _summary(
     subjects: Sequence[Subject],
     read: Sequence[Read],
-    wish: Wish,
+    options: AttentionOptions,
     kernels: Mapping[str, Templates],
     gated: Mapping[str, Floats],
 ) -> list[str]:
     sentences = []
     for subject, own in zip(subjects, read, strict=True):
         name = subject.evaluated.name
-        source = f"wrote itself (seed {own.seed})" if wish.midi is None else f"was given ({wish.midi.name})"
+        source = f"wrote itself (seed {own.seed})" if options.midi is None else f"was given ({options.midi.name})"
         sentences.append(
             f"{name} reads {len(own.tokens):,} tokens that it {source}; it was trained on {subject.trained:,}."
         )

@@ -12,6 +12,7 @@ from musicgen.evaluation.infill.fills import FILL, GIVEN, TRUE, Measured
 from musicgen.evaluation.report.drawing import colour, label, new_figure, render, tidy
 from musicgen.evaluation.report.findings import Cell, Findings, Picture, Table
 from musicgen.evaluation.resampling import draw_counts, interval
+from musicgen.languages.grid import counted
 
 Row = tuple[Cell, ...]
 Estimate = tuple[float, float, float]
@@ -32,8 +33,8 @@ def infill_findings(
     gap = excerpts[0].gap
     losses, seams, shares, rows = (list[Row]() for _ in range(4))
     summary = [
-        f"{len(excerpts)} songs: bars {gap.first + 1} to {gap.end} are missing, with {gap.first} bars before them and "
-        f"at least {max(gap.first, 4)} after them. Intervals are of 95 %, over songs."
+        f"{counted(len(excerpts), 'song')}: bars {gap.first + 1} to {gap.end} are missing, with {gap.first} bars "
+        f"before them and at least {max(gap.first, 4)} after them. Intervals are of 95 %, over songs."
     ]
     for name, found in measured.items():
         losses += [(name, given, *_ratio(found.losses[given], seed)) for given in GIVEN]

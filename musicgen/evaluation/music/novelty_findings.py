@@ -171,7 +171,8 @@ def _summary(
     for beyond, what in ((longer, "a longer passage"), (fuller, "a larger part of the notes")):
         lines.append(f"{_how_many(beyond)} {what} than any held-out song does.")
     # If one held-out song is a cover of a training song, the maximum is a poor yardstick.
-    lines.append(f"{_how_many([item.notes > high for item in made])} a longer passage than 95 of 100 of them do.")
+    beyond_most = _how_many([item.notes > high for item in made])
+    lines.append(f"{beyond_most} a longer passage than 95 of 100 held-out songs do.")
     return lines
 
 

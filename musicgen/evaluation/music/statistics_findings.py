@@ -18,6 +18,7 @@ from musicgen.evaluation.music.songs import Gathered
 from musicgen.evaluation.music.statistics import JUDGED, MEASURED, Comparison, Measured, compare, measure_sets
 from musicgen.evaluation.report.findings import Cell, Findings, Table
 from musicgen.evaluation.resampling import Numbers, quartiles
+from musicgen.languages.grid import counted
 
 REFERENCE = "reference"
 FEW = 10
@@ -154,11 +155,11 @@ def _pieces_table(sets: Sequence[Measured]) -> Table:
 def _summary(
     made: Sequence[Measured], real: Measured, compared: Mapping[str, Mapping[str, Comparison]], length: int
 ) -> list[str]:
-    counts = ", ".join(f"{len(item.pieces):,} piece{'s' * (len(item.pieces) != 1)} of {item.name}" for item in made)
+    counts = ", ".join(f"{counted(len(item.pieces), 'piece')} of {item.name}" for item in made)
     shorter = sum(bars < length for item in (*made, real) for bars in item.bars)
     whole = f" (all, of {shorter:,} that have fewer)" if shorter else ""
     first = "the first bar counts" if length == 1 else f"the first {length:,} bars count"
-    lines = [f"{counts}, compared with {len(real.pieces):,} real songs; of each, {first}{whole}."]
+    lines = [f"{counts}, compared with {counted(len(real.pieces), 'real song')}; of each, {first}{whole}."]
     for item in made:
         lines += _judgement(item, real, compared[item.name])
     if min(len(item.pieces) for item in (*made, real)) < FEW:

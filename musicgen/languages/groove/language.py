@@ -245,7 +245,8 @@ class Groove(Language):
         for split in self.splits:
             chosen = songs.songs(split)
             styles, families = len({song.style for song in chosen}), len({song.family for song in chosen})
-            lines.append(f"{split}: {len(chosen):,} grooves of {styles:,} styles in {families:,} families")
+            kinds = f"{counted(styles, 'style')} in {families:,} {'family' if families == 1 else 'families'}"
+            lines.append(f"{split}: {counted(len(chosen), 'groove')} of {kinds}")
         kept = songs.songs()
         parts = Counter(part for song in kept for part in {track.part for track in song.tracks if track.notes})
         lines.append("grooves with " + ", ".join(f"{name}: {parts[name]:,}" for name in (*PLACES, "other")))

@@ -21,19 +21,19 @@ from musicgen.evaluation.encoding.attention import (
     usual_layers,
 )
 from musicgen.evaluation.encoding.attention_findings import attention_findings
-from musicgen.evaluation.encoding.wish import Wish
+from musicgen.evaluation.encoding.attention_options import AttentionOptions
 from musicgen.evaluation.report.findings import Findings
 from musicgen.languages.remi.synthetic import compose
 from musicgen.midi import write_midi
 
-PLAIN = Wish(templates=3, draws=2)
+PLAIN = AttentionOptions(templates=3, draws=2)
 
 
 def silent(items: Iterable[Any], total: int, unit: str) -> Iterable[Any]:  # noqa: ARG001
     return items
 
 
-def found(wish: Wish, *models: Any) -> Findings:
+def found(wish: AttentionOptions, *models: Any) -> Findings:
     subjects = [subject_of(model, wish) for model in models]
     return attention_findings(subjects, read_pieces(subjects, wish, silent), wish)
 

@@ -107,7 +107,7 @@ def test_a_cover_among_the_held_out_songs_does_not_hide_a_copy() -> None:
     others = {f"held out {seed}": noise(seed) for seed in range(100, 130)}
     findings = found({"made": gathered(thief=piece)}, gathered(**songs), gathered(cover=cover, **others))
     assert findings.summary[-3] == "No generated piece shares a longer passage than any held-out song does."
-    assert findings.summary[-1] == "1 of 1 generated pieces shares a longer passage than 95 of 100 of them do."
+    assert findings.summary[-1] == "1 of 1 generated pieces shares a longer passage than 95 of 100 held-out songs do."
 
 
 def test_instruments_of_grooves_are_looked_for_each_by_itself() -> None:

@@ -13,7 +13,7 @@ from musicgen.options import option
 
 
 @dataclass(frozen=True)
-class Wish:
+class AttentionOptions:
     """What to look at; numbers are counted from 1, and None means the default."""
 
     midi: Path | None = option(like="FILE.mid", help="reads this MIDI file instead of a piece that the model writes")
