@@ -137,7 +137,7 @@ def distribution(
 def _by_token(order: NDArray[np.int64], likely: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities in the order of ids, which sum to 1."""
     probabilities = np.zeros_like(likely)
-    np.put_along_axis(probabilities, order, likely / likely.sum(1, keepdims=True), 1)
+    probabilities[np.arange(len(order))[:, None], order] = likely / likely.sum(1, keepdims=True)
     return probabilities
 
 
@@ -157,7 +157,7 @@ def _likely(
     rows = [row for row in own if total[row] > 0]
     if rows:
         chosen = _by_token(*_ranked(logits[rows], allowed[rows] & rhythm, [own[row] for row in rows]))
-        parts = total[rows, None] * np.take_along_axis(chosen, order[rows], 1)
+        parts = total[rows, None] * chosen[np.arange(len(rows))[:, None], order[rows]]
         likely[rows] = np.where(is_rhythm[rows], parts, likely[rows])
     return order, likely
 
@@ -178,7 +178,7 @@ def _ranked(
     )
     masked = np.where(allowed, logits, -np.inf)
     order = np.argsort(-masked, axis=1, kind="stable")
-    ranked = np.take_along_axis(masked, order, 1)
+    ranked = masked[np.arange(len(order))[:, None], order]
     ranked = ranked - ranked[:, :1]
     rank = np.arange(vocabulary)
     is_greedy = temperature == 0
@@ -188,9 +188,10 @@ def _ranked(
     likely /= likely.sum(1, keepdims=True)
     likely = np.where((likely >= min_p * likely[:, :1]) & (rank < top_k), likely, 0.0)
     likely /= likely.sum(1, keepdims=True)
-    before = np.cumsum(likely, 1) - likely
-    before[:, 0] = 0.0  # rounding must not cut the most likely token
-    likely = np.where((before < top_p) | (top_p == 1), likely, 0.0)
+    if (top_p < 1).any():
+        before = np.cumsum(likely, 1) - likely
+        before[:, 0] = 0.0  # rounding must not cut the most likely token
+        likely = np.where((before < top_p) | (top_p == 1), likely, 0.0)
     return order, np.where(is_greedy, np.where(rank == 0, 1.0, 0.0), likely)
 
 
