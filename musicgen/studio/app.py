@@ -27,7 +27,7 @@ from musicgen.midi.sound import default_soundfont, render_wav
 from musicgen.midi.write import midi_bytes
 from musicgen.studio.keys import describe
 from musicgen.studio.openapi import DESCRIPTION
-from musicgen.studio.prompts import preview
+from musicgen.studio.prompts import preview, reading_of
 from musicgen.studio.safety import Guard
 from musicgen.studio.store import read_json, session_json
 from musicgen.studio.streams import Broadcast, stream
@@ -35,7 +35,7 @@ from musicgen.studio.studio import Studio
 from musicgen.studio.take import Take
 
 PAGE = Path(__file__).parent / "page"
-MOST_BODY, MOST_SESSION = 1 << 16, 64 << 20
+MOST_BODY, MOST_SESSION, MOST_AT_ONCE = 1 << 16, 64 << 20, 500
 TEXT = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -63,6 +63,7 @@ def make_app(studio: Studio, host: str = "127.0.0.1", token: str = "") -> Guard:
         Route("/api/pieces", site.pieces),
         Route("/api/pieces", site.write, methods=["POST"]),
         Route("/api/pieces/{id}/events", site.piece_events),
+        Route("/api/pieces/{id}/bars", site.bars),
         Route("/api/pieces/{id}/forks", site.fork, methods=["POST"]),
         Route("/api/pieces/{id}/fills", site.fill, methods=["POST"]),
         Route("/api/pieces/{id}/stop", site.stop, methods=["POST"]),
@@ -148,11 +149,18 @@ class _Site:
         return stream(self._broadcast.takes(request.query_params.get("window", "")[:40]))
 
     async def piece_events(self, request: Request) -> Response:
-        last = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        first = int(last) + 1 if last.isdecimal() and len(last) < 9 else 0
-        take = self._take(request)
+        take, first = self._take(request), _first(request)
         await _run(take.bars)
         return stream(self._broadcast.bars(take, first))
+
+    async def bars(self, request: Request) -> Response:
+        take, first = self._studio.take(request.path_params["id"]), _first(request)  # it may be in the bin by now
+        is_busy, bars = take.is_busy, await _run(take.bars)
+        known = ",".join(bars[first : first + MOST_AT_ONCE])
+        is_last = not is_busy and first + MOST_AT_ONCE >= len(bars)
+        if is_last:
+            take.forget_bars()
+        return Response(f'{{"bars":[{known}],"is_last":{json.dumps(is_last)}}}', media_type="application/json")
 
     # Writing
 
@@ -199,12 +207,12 @@ class _Site:
         return JSONResponse(await self._preview(request, request.path_params["id"]))
 
     async def _preview(self, request: Request, key: str) -> dict[str, Any]:
-        bars = request.query_params.get("bars", "")
+        bars, reading = request.query_params.get("bars", ""), reading_of(request.query_params)
         if bars and not (bars.isdecimal() and len(bars) < 9):
             raise UserError(f"bars={bars[:40]}: takes a whole number (1 or more)")
         model = await _run(self._studio.models.get, request.query_params.get("model"))
         upload = self._studio.prompts.get(key)
-        shown: dict[str, Any] = await _run(preview, upload, model.language, int(bars) if bars else None)
+        shown: dict[str, Any] = await _run(preview, upload, model.language, int(bars) if bars else None, reading)
         return shown
 
     async def file(self, request: Request) -> Response:
@@ -296,6 +304,12 @@ def _download(data: bytes, kind: str, name: str) -> Response:
     )
     where = f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name, safe='')}"
     return Response(data, media_type=kind, headers={"Content-Disposition": where, "Cache-Control": "no-store"})
+
+
+def _first(request: Request) -> int:
+    """The first bar that a client does not know yet."""
+    last = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return int(last) + 1 if last.isdecimal() and len(last) < 9 else 0
 
 
 def _window(request: Request) -> str:

@@ -21,7 +21,7 @@ MOST_PIECES = 8
 LONGEST_NAME = 80
 ELSEWHERE = ("prompt", "beats", "from_state", "fork_at", "variations", "fill", "rank", "form", "section_bars")
 """Options that are files or forks; the studio has its own ways for them."""
-FOR_PROMPTS = ("prompt_bars", "pedal", "grid", "prompt_tempo")
+FOR_PROMPTS = ("prompt_bars", "pedal", "grid", "prompt_tempo", "other")
 """Options that say how a file is read. They do not hold for what follows it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from musicgen.request import RequestOptions
-from musicgen.studio.keys import ChangeKeys, FillKeys, ForkKeys, PieceKeys, describe
+from musicgen.studio.keys import FOR_PROMPTS, ChangeKeys, FillKeys, ForkKeys, PieceKeys, describe
 
 
 def _schema(*kinds: type[Any]) -> dict[str, Any]:
@@ -46,6 +46,10 @@ def _query(name: str, kind: str, about: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "schema": {"type": kind}, "description": about}
 
 
+READING = [
+    _query("model", "string", "the model that will continue it"),
+    *(_query(about["key"], about["kind"], about["help"]) for about in describe() if about["key"] in FOR_PROMPTS[1:]),
+]
 PATHS: dict[str, Any] = {
     "/api/models": {"get": _operation("The models that can write", "a list")},
     "/api/options": {"get": _operation("The options of a request for music", "a list with types, bounds and texts")},
@@ -66,6 +70,10 @@ PATHS: dict[str, Any] = {
     "/api/pieces/{id}/events": {
         "parameters": [ID, _query("after", "integer", "the last bar that is known; bars after it are sent")],
         "get": _operation("The bars as they are written: `bar`, then `done` or `error`", "events", "text/event-stream"),
+    },
+    "/api/pieces/{id}/bars": {
+        "parameters": [ID, _query("after", "integer", "the last bar that is known; bars after it are sent")],
+        "get": _operation("At most 500 bars, without waiting for more", "bars, and whether they are the last"),
     },
     "/api/pieces/{id}/forks": {
         "parameters": [ID],
@@ -91,7 +99,7 @@ PATHS: dict[str, Any] = {
     "/api/prompts": {
         "parameters": [
             _query("name", "string", "the name of the file"),
-            _query("model", "string", "the model that will continue it"),
+            *READING,
         ],
         "post": _operation("Upload a MIDI file", "its id, and what quantising does to it", body={"audio/midi": {}}),
     },
@@ -99,7 +107,7 @@ PATHS: dict[str, Any] = {
         "parameters": [
             ID,
             _query("bars", "integer", "takes only this many bars"),
-            _query("model", "string", "the model that will continue it"),
+            *READING,
         ],
         "get": _operation("What quantising does to an uploaded file", "notes before and after, and a report"),
     },

@@ -6,6 +6,7 @@ import secrets
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +19,10 @@ from musicgen.languages.prompt import load_prompt
 from musicgen.midi.bars import BarLines
 from musicgen.midi.read import MAX_BYTES, read_midi
 from musicgen.midi.score import Score
+from musicgen.options import fit, read_arguments
 from musicgen.request import PromptReading
 from musicgen.sampling.bar_data import frame_data
+from musicgen.studio.keys import FOR_PROMPTS
 
 MOST_PROMPTS = 32
 MOST_SHOWN = 4000
@@ -74,22 +77,33 @@ class Prompts:
         return upload
 
 
-def preview(upload: Upload, language: Language, bars: int | None) -> dict[str, Any]:
+def reading_of(words: Mapping[str, str]) -> PromptReading:
+    """How a file is read, from the words of an address.
+
+    Raises:
+        UserError: A word does not fit its key.
+    """
+    wishes = [f"{key}={words[key]}" for key in FOR_PROMPTS[1:] if key in words]
+    return PromptReading(**fit(PromptReading, read_arguments(PromptReading, wishes, "studio")))
+
+
+def preview(upload: Upload, language: Language, bars: int | None, reading: PromptReading) -> dict[str, Any]:
     """What quantising does to a file.
 
     Args:
         upload: The file.
         language: The token language that it becomes.
         bars: How many bars are taken; None for all.
+        reading: How the file is read.
 
     Raises:
         UserError: It cannot be a prompt.
     """
     try:
-        prompt = language.read_prompt(upload.score, bars)
+        prompt = language.read_prompt(upload.score, bars, reading)
     except UserError as error:
         raise UserError(str(error).replace("the prompt:", f"{upload.name}:", 1)) from None
-    played, _, _ = load_prompt(upload.score, PromptReading())
+    played, _, _ = load_prompt(upload.score, reading)
     after = language.rendering(parse_constraints(), prompt.setting).decode(prompt.tokens)
     return {
         "name": upload.name,

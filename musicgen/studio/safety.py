@@ -56,7 +56,7 @@ class Guard:
             await send(message)
 
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope["method"], headers)
+        refusal = self._refusal(scope["method"] == "GET" and not scope["path"].startswith("/api"), headers)
         if refusal:
             await JSONResponse({"error": refusal}, 403)(scope, receive, send_with_headers)
             return
@@ -71,15 +71,15 @@ class Guard:
             return
         await self._app(scope, receive, send_with_headers)
 
-    def _refusal(self, method: str, headers: Mapping[str, str]) -> str:
-        """Why a request is refused; empty if it is not."""
+    def _refusal(self, is_page: bool, headers: Mapping[str, str]) -> str:
+        """Why a request is refused; empty if it is not. Another site may have a link to the page, and no more."""
         host = headers.get("host", "")
         if not self._is_ours(host):
             return f"{host[:100]}: the studio does not answer to this name; open the address that it printed"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return "another web site may not use the studio"
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and method != "GET":
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and not is_page:
             return "another web site may not use the studio"
         return ""
 

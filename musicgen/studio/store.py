@@ -6,7 +6,9 @@ language and fit the bars, and a take that cannot be decoded is refused with a s
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +26,11 @@ from musicgen.studio.take import Stored, Take, asked_constraints
 
 FORMAT = 1
 ID = re.compile(r"[0-9a-f]{12}")
-MOST_TAKES = 2000
+MOST_TAKES, MOST_IN_BIN = 2000, 100
+LARGEST = 1e100
+"""Larger numbers, and NaN, are nonsense, and their sums may be infinite."""
+SCORES = ("first", "last", "following", "rank")
+"""What the score of a take may say."""
 
 
 class Store:
@@ -38,33 +44,42 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._bin = folder, folder / "bin"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self._bin.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"folder={folder}: cannot make this folder ({error.strerror}), give another") from None
 
     def load(self) -> tuple[list[Take], list[str]]:
         """All takes in the order in which they were made, and a sentence for each file that cannot be used."""
-        found, problems = list[tuple[int, Take]](), list[str]()
-        for path in sorted(self.folder.glob("*.json")):
-            if not ID.fullmatch(path.stem):
+        found, problems = dict[str, tuple[int, Take]](), list[str]()
+        for path in (*sorted(self.folder.glob("*.json")), *sorted(self._bin.glob("*.json"))):
+            if not ID.fullmatch(path.stem) or path.stem in found:
                 continue
             try:
                 record = read_json(read_regular(path))
-                found.append((int(record.get("order", 0)), take_from({**record, "id": path.stem})))
+                take = take_from({**record, "id": path.stem})
+                take.is_deleted = path.parent == self._bin
+                found[take.id] = (int(record.get("order", 0)), take)
             except (OSError, UserError, TypeError, ValueError) as error:
                 problems.append(f"{path}: left out ({error})")
-        return [take for _, take in sorted(found, key=lambda item: item[0])][-MOST_TAKES:], problems
+        takes = [take for _, take in sorted(found.values(), key=lambda item: item[0])]
+        return _in_trees(takes[-MOST_TAKES - MOST_IN_BIN :]), problems
 
     def save(self, take: Take, order: int) -> None:
         """Write a take, completely or not at all."""
         data = json.dumps({"format": FORMAT, "order": order, **take.record()}, separators=(",", ":"))
         atomic_write(self.folder / f"{take.id}.json", data.encode())
+        (self._bin / f"{take.id}.json").unlink(missing_ok=True)
 
     def remove(self, take: Take) -> None:
-        """Delete the file of a take."""
-        (self.folder / f"{take.id}.json").unlink(missing_ok=True)
+        """Put the file of a take into the bin."""
+        with contextlib.suppress(FileNotFoundError):  # it has no bar
+            (self.folder / f"{take.id}.json").replace(self._bin / f"{take.id}.json")
+
+    def forget(self, take: Take) -> None:
+        """Delete the file of a take that is in the bin."""
+        (self._bin / f"{take.id}.json").unlink(missing_ok=True)
 
 
 def session_json(takes: Iterable[Take]) -> bytes:
@@ -84,7 +99,17 @@ def read_session(data: bytes) -> list[Take]:
     records = session.get("takes")
     if not isinstance(records, list) or not 1 <= len(records) <= MOST_TAKES:
         raise UserError(f"the session: has 1 to {MOST_TAKES:,} takes")
-    return [take_from(record) for record in records]
+    return _in_trees([take_from(record) for record in records])
+
+
+def _in_trees(takes: list[Take]) -> list[Take]:
+    """The same takes. One whose parent is itself or a later one begins a tree, so that no tree is a circle."""
+    later = {take.id for take in takes}
+    for take in takes:
+        if take.parent in later:
+            take.parent = None
+        later.discard(take.id)
+    return takes
 
 
 def read_json(data: bytes) -> Any:
@@ -94,7 +119,7 @@ def read_json(data: bytes) -> Any:
         UserError: It is not JSON.
     """
     try:
-        read = json.loads(data, parse_constant=_refuse)
+        read = json.loads(data, parse_constant=_refuse, parse_float=_finite)
         json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair is no text, and cannot be sent back
     except (ValueError, RecursionError):
         raise UserError("the body is not JSON") from None
@@ -105,6 +130,13 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not a number of JSON")
 
 
+def _finite(text: str) -> float:
+    """A number. One that is too large would be infinite, which cannot be sent back as JSON."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is too large")
+    return value
+
+
 def take_from(record: Any) -> Take:
     """A take from its record.
 
@@ -113,7 +145,7 @@ def take_from(record: Any) -> Take:
     """
     try:
         return _take_from(record)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise UserError(f"a damaged take ({type(error).__name__}: {str(error)[:100]})") from None
 
 
@@ -126,18 +158,18 @@ def _take_from(record: Any) -> Take:
     if ends != bar_ends(language.complete_bars(tokens)):
         raise ValueError("its bars do not fit its tokens")
     likelihood, masked = (_floats(record[name]) for name in ("likelihood", "masked_probability"))
-    prompt_bars = int(record["prompt_bars"])
+    prompt_bars = _whole(record["prompt_bars"])
     if not all(len(ends) <= len(values) <= len(ends) + 1 and values for values in (likelihood, masked)):
         raise ValueError("its sums do not fit its bars")
     if not 0 <= prompt_bars <= len(ends) + 1 or not isinstance(record["setting"], dict):
         raise ValueError("its prompt does not fit its bars")
     endless = bool(record["endless"])
     request = _checked_request(record["request"])
-    seed, variation = int(record["seed"]), int(record["variation"])
+    seed, variation = _whole(record["seed"]), _whole(record["variation"])
     constraints = asked_constraints(request, endless, MOST_BARS)
     sums, setting = (likelihood, masked), record["setting"]
     stored = Stored(language, tokens, ends, *sums, prompt_bars, setting, seed, variation, constraints)
-    parent = record["parent"]
+    parent, scores = record["parent"], {name: record["score"][name] for name in SCORES if name in record["score"]}
     if not ID.fullmatch(record["id"]) or not (parent is None or ID.fullmatch(parent)):
         raise ValueError("its id is not one")
     status: Any = record["status"] if record["status"] in ("done", "stopped", "failed") else "stopped"
@@ -145,15 +177,15 @@ def _take_from(record: Any) -> Take:
     take = Take(
         record["id"],
         parent,
-        int(record["bar"]),
+        _whole(record["bar"]),
         clean_name(str(record["name"])),
         request=request,
         written=stored,
-        draw=int(record["draw"]),
+        draw=_whole(record["draw"]),
         endless=endless,
         kept=bool(record["kept"]),
         status=status,
-        score={str(name): float(value) for name, value in dict(record["score"]).items()},
+        score=dict(zip(scores, _floats(list(scores.values())), strict=True)),
         **texts,
     )
     if ends:
@@ -164,6 +196,13 @@ def _take_from(record: Any) -> Take:
 def _checked_request(request: Any) -> dict[str, Any]:
     _, asked = read_keys(ForkKeys, {key: value for key, value in dict(request).items() if key not in FOR_PROMPTS})
     return asked
+
+
+def _whole(value: Any) -> int:
+    """A whole number that is small enough for a seed."""
+    if abs(number := int(value)) >= 1 << 63:
+        raise ValueError(f"{number:.3g} is too large")
+    return number
 
 
 def _integers(values: Sequence[Any], most: int) -> tuple[int, ...]:
@@ -177,6 +216,6 @@ def _integers(values: Sequence[Any], most: int) -> tuple[int, ...]:
 
 def _floats(values: Sequence[Any]) -> tuple[float, ...]:
     array = np.asarray(values, np.float64)
-    if array.ndim != 1 or len(array) > MOST_BARS + 1 or not np.isfinite(array).all():
+    if array.ndim != 1 or len(array) > MOST_BARS + 1 or not (np.abs(array) < LARGEST).all():
         raise ValueError("not finite numbers")
     return tuple(array.tolist())

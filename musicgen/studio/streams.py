@@ -14,7 +14,7 @@ from musicgen.studio.take import Take
 
 QUIET = 10.0
 """Seconds after which an empty event is sent, so that a connection that is gone is noticed."""
-GRACE = 4.0
+GRACE = 10.0
 """Seconds that a window may be away (while it is loaded again) before its writing stops."""
 
 

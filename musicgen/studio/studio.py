@@ -35,7 +35,7 @@ from musicgen.studio.keys import (
 from musicgen.studio.models import Models
 from musicgen.studio.prompts import Prompts
 from musicgen.studio.states import States, with_tempo
-from musicgen.studio.store import MOST_TAKES, Store, read_session
+from musicgen.studio.store import MOST_IN_BIN, MOST_TAKES, Store, read_session
 from musicgen.studio.take import Take, asked_constraints, tree_of
 from musicgen.studio.writer import MOST_WRITING, Writer
 
@@ -43,7 +43,6 @@ SAVED_EVERY = 16
 """After this many bars a take that is being written is saved."""
 MORE_BARS = 8
 """How many bars a fork gets if it names no length and the piece is not longer."""
-MOST_IN_BIN = 100
 
 
 class Studio:
@@ -195,6 +194,7 @@ class Studio:
         model = self.models.get(parent.model, parent.sha256)
         sampling = make_request(**{**parent.request, **asked}).sampling(model.sampling)
         gap = Gap(keys.first - 1, keys.last - keys.first + 1)
+        bars_anew = f"{keys.first}–{keys.last}" if keys.first < keys.last else f"{keys.first}"
         note = BLIND if model.language.infill is None else SEEING
 
         def begin() -> list[Take]:
@@ -203,7 +203,7 @@ class Studio:
                 variation = self._next_variation(parent, parent.written.seed)
                 filling = begin_filling(parent, gap, model, self._states, sampling, variation)
                 filling.group = group
-                name = _short(f"{parent.name} · {keys.first}–{keys.last} {_letter(variation)}")
+                name = _short(f"{parent.name} · {bars_anew} {_letter(variation)}")
                 original = replace(filling.original, variation=variation)
                 take = Take(secrets.token_hex(6), parent.id, gap.first, name, model.name, model.sha256, {}, original)
                 take.request, take.draw, take.endless = {**parent.request}, parent.draw, parent.endless
@@ -263,9 +263,10 @@ class Studio:
         with self._lock:
             take.is_deleted = True
             self._store.remove(take)
-            old = [other for other in self.takes.values() if other.is_deleted]
-            for other in old[:-MOST_IN_BIN]:
+            old = [other for other in self.takes.values() if other.is_deleted and other is not take]
+            for other in old[: 1 - MOST_IN_BIN]:
                 del self.takes[other.id]
+                self._store.forget(other)
         self._tell(take)
 
     def restore(self, key: str) -> Take:

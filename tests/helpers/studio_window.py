@@ -14,7 +14,8 @@ class Window:
 
     def __init__(self, browser: Any, client: Client) -> None:
         self.client, self.problems, self.foreign = client, list[str](), list[str]()
-        self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page = browser.new_page()
+        self.page.set_viewport_size({"width": 1400, "height": 900})
         self.page.set_default_timeout(120_000)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", lambda line: self.problems.append(line.text) if line.type == "error" else None)
@@ -33,8 +34,12 @@ class Window:
         """Wait until something holds. The policy of the page forbids the browser's own way."""
         end = time.monotonic() + seconds
         while not self.page.evaluate(f"() => Boolean({script})"):
-            assert time.monotonic() < end, f"{script}; {self.problems}; {self.page.inner_text('#status')}"
+            assert time.monotonic() < end, f"{script}; {self.problems}; {self.said()}"
             time.sleep(0.05)
+
+    def said(self) -> str:
+        """What the page says."""
+        return " ".join(self.page.locator("#status, .error").all_inner_texts()).strip()
 
     def write(self, bars: int = 2, **settings: str) -> str:
         """Write a piece and wait for its end. Returns its id."""

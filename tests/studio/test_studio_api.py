@@ -172,6 +172,76 @@ def test_a_dropped_file_is_shown_before_and_after_and_continued(client: Client) 
     )
 
 
+def test_the_way_a_file_is_read_shows_in_its_preview(client: Client) -> None:
+    answer = client.ask("POST", "/api/prompts?name=song.mid&grid=file", midi_bytes(compose(1, 4))).json
+    live = client.get(f"/api/prompts/{answer['id']}?prompt_tempo=60&bars=2").json
+    assert live["report"] != answer["report"]
+    assert "live playing" in live["report"]
+    for wrong, sentence in (
+        ("grid=x", "grid=x: takes one of auto, file"),
+        ("prompt_tempo=-1", "prompt_tempo=-1: takes"),
+        ("other=1", "song.mid: other=1: is for models of bands"),
+        ("grid=file&prompt_tempo=60", "song.mid: grid=file and prompt_tempo="),
+    ):
+        refused = client.get(f"/api/prompts/{answer['id']}?{wrong}")
+        assert refused.status == 400
+        assert sentence.partition(": ")[2] in refused.json["error"]
+    assert client.get(f"/api/prompts/{answer['id']}?beats=/etc/passwd").status == 200  # no key of an address
+
+
+def test_bars_come_without_waiting(client: Client) -> None:
+    key = client.write(endless=True, until=2, seed=3)
+    client.until(key, "waiting")
+    answer = client.get(f"/api/pieces/{key}/bars").json
+    assert ([bar["bar"] for bar in answer["bars"]], answer["is_last"]) == ([0, 1], False)
+    client.post(f"/api/pieces/{key}/stop")
+    answer = client.get(f"/api/pieces/{key}/bars?after=0").json
+    assert ([bar["bar"] for bar in answer["bars"]], answer["is_last"]) == ([1], True)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"parent": "self"},
+        {"score": {"following": "nan"}},
+        {"score": {"rank": 1e300}},
+        {"draw": 10**40},
+        {"seed": 10**40},
+        {"variation": -(10**40)},
+        {"bar": 10**400},
+        {"likelihood": [-1e308, -1e308]},
+        {"setting": {"earlier_tempos": [[1, [100, 100], 1]] * 5000}},
+    ],
+)
+def test_a_session_of_a_stranger_does_no_harm(client: Client, damage: dict[str, Any]) -> None:
+    key = client.write(bars=2)
+    client.finished(key)
+    session = client.get(f"/api/session?piece={key}").json
+    (take,) = session["takes"]
+    take.update({"parent": take["id"]} if damage == {"parent": "self"} else damage)
+    answer = client.ask("POST", "/api/session", session)
+    assert answer.status in (201, 400), answer.body
+    for one in answer.json.get("ids", []):
+        for kind in ("", ".mid", ".json", ".zip"):
+            assert client.get(f"/api/pieces/{one}{kind}").status == 200
+        assert client.ask("DELETE", f"/api/pieces/{one}").status == 200
+    assert b"NaN" not in client.get("/api/pieces").body
+
+
+def test_the_bin_survives_a_restart(models: Models, tmp_path: Path) -> None:
+    with serving(tmp_path, models) as first:
+        key = first.write(bars=2)
+        first.finished(key)
+        first.ask("DELETE", f"/api/pieces/{key}")
+        (tmp_path / "0123456789ab.json").write_text("[]")  # no take, and no reason not to start
+    with serving(tmp_path, models) as second:
+        assert len(second.studio.problems) == 1
+        assert second.get("/api/pieces").json == []
+        assert second.post(f"/api/pieces/{key}/restore").json["bars"] == 2
+    with serving(tmp_path, models) as third:
+        assert [take["id"] for take in third.get("/api/pieces").json] == [key]
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -184,7 +254,7 @@ def test_a_dropped_file_is_shown_before_and_after_and_continued(client: Client) 
             {"model": "../secret"},
             "model=../secret: no such model (known: groove-small, pop-small, tiny, tiny-gaps, ",
         ),
-        ({"model": "tiny-groove", "chords": "C"}, "chords="),
+        ({"model": "tiny-groove", "chords": "C"}, "chords: models of grooves take no chords"),
         ({"from_state": "/etc/passwd"}, "from_state: not here;"),
         ({"prompt": "/etc/passwd"}, "prompt=/etc/passwd: no such file here;"),
         ({"temperature": 10**400}, "temperature="),
@@ -213,6 +283,12 @@ def test_other_web_sites_are_refused(client: Client, headers: dict[str, str]) ->
     answer = client.ask("POST", "/api/pieces", {"bars": 1}, headers)
     assert answer.status == 403
     assert "error" in answer.json
+
+
+def test_another_web_site_may_have_a_link_to_the_page_and_no_more(client: Client) -> None:
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    assert client.ask("GET", "/", None, foreign).status == 200
+    assert client.ask("GET", "/api/session", None, foreign).status == 403
 
 
 def test_a_token_is_needed_where_there_is_one(models: Models, tmp_path: Path) -> None:

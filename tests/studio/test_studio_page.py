@@ -138,14 +138,28 @@ def test_an_answer_that_comes_late_does_not_undo_what_events_have_told(window: W
     window.open()
 
 
-def test_a_contradiction_is_a_sentence_beside_its_field(window: Window) -> None:
-    window.page.fill("#option-key", "H")
+@pytest.mark.parametrize(
+    ("field", "value", "place", "sentence"),
+    [
+        ("#option-key", "H", "[data-key=key]", "key=H: not a key; write it as C, F#m or Bb major"),
+        ("#option-polyphony", "0", "[data-key=polyphony]", "polyphony=0: takes a whole number (1 or more) or null"),
+        ("#length", "2.5", ".length", "bars=2.5: takes a whole number (1 or more) or null"),
+    ],
+)
+def test_a_contradiction_is_a_sentence_beside_its_field(
+    window: Window, field: str, value: str, place: str, sentence: str
+) -> None:
+    """The sentence is the library's own, not the browser's."""
+    window.page.evaluate("document.querySelectorAll('form details').forEach(more => { more.open = true; })")
+    before = window.page.input_value(field)
+    window.page.fill(field, value)
     window.page.click("#go")
-    place = window.page.locator("[data-key=key] .error")
-    place.wait_for()
-    assert place.inner_text() == "key=H: not a key; write it as C, F#m or Bb major"
+    error = window.page.locator(f"{place} .error")
+    error.wait_for()
+    assert error.inner_text() == sentence
+    assert window.page.get_attribute(field, "aria-invalid") == "true"
     assert window.problems.pop().startswith("Failed to load resource: the server responded with a status of 400")
-    window.page.fill("#option-key", "")
+    window.page.fill(field, before)
 
 
 def test_a_dropped_file_is_shown_cut_and_continued(window: Window, tmp_path: Path) -> None:
@@ -163,6 +177,72 @@ def test_a_dropped_file_is_shown_cut_and_continued(window: Window, tmp_path: Pat
     assert (take["name"], take["prompt_bars"], take["bars"]) == ("my song", 2, 4)
     assert window.page.evaluate("studio.current.song.promptBars") == 2
     window.page.get_by_label("Do not continue this file").click()
+
+
+def test_a_file_on_the_roll_has_its_own_buttons_and_leaves_when_it_is_dismissed(window: Window, tmp_path: Path) -> None:
+    key = window.write(2)
+    path = tmp_path / "song.mid"
+    path.write_bytes(midi_bytes(compose(1, 6)))
+    window.page.set_input_files("#file", str(path))
+    window.until("studio.roll.ghosts.length > 0")
+    assert window.page.locator("#fork:disabled, #fill:disabled, #more:disabled").count() == 3
+    assert window.page.locator("#downloads a").count() == 0  # those of another take would mislead
+    window.page.evaluate("document.querySelectorAll('form details').forEach(more => { more.open = true; })")
+    with window.page.expect_response(lambda answer: "/api/prompts/" in answer.url) as answer:
+        window.page.select_option("#option-grid", "file")
+    assert "grid=file" in answer.value.url
+    window.page.select_option("#option-grid", "auto")
+    window.page.get_by_label("Do not continue this file").click()
+    window.until(f"studio.current?.id === '{key}'")
+    assert window.page.locator("#downloads a").count() > 0
+
+
+def test_space_after_a_click_plays_and_does_not_press_the_button_again(window: Window) -> None:
+    window.write(2)
+    count = window.page.evaluate("studio.tree.takes.size")
+    for state in (False, True):
+        if window.page.evaluate("studio.player.isOn") == state:
+            window.page.keyboard.press("Space")
+        window.until(f"studio.player.isOn === {str(not state).lower()}")
+    window.page.click("#go")
+    window.until("studio.current && !studio.current.song.isGrowing && studio.player.isOn")
+    window.page.keyboard.press("Space")
+    window.until("!studio.player.isOn")
+    assert window.page.evaluate("studio.tree.takes.size") == count + 1
+
+
+def test_undo_and_writing_go_on_when_the_page_is_loaded_again(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("musicgen.studio.streams.GRACE", 60.0)
+    window.page.evaluate("document.querySelectorAll('form details').forEach(more => { more.open = true; })")
+    window.page.fill("#length", "5000")
+    window.page.click("#go")
+    window.until("studio.current?.song.bars.length > 1 && studio.tree.get(studio.current.id).status === 'writing'")
+    key, name = window.page.evaluate("[studio.current.id, sessionStorage.window]")
+    window.open()
+    assert window.page.evaluate("sessionStorage.window") == name  # so the studio does not miss this window
+    window.until(f"studio.current?.id === '{key}' && studio.current.song.isGrowing")
+    window.page.click("#undo")
+    window.until(f"!studio.tree.get('{key}')")
+    window.page.click("#redo")
+    window.until(f"studio.tree.get('{key}')?.status === 'stopped'")
+
+
+def test_a_radio_goes_on_when_another_one_was_on_the_roll(window: Window) -> None:
+    window.page.fill("#option-tempo", "224")
+    keys = []
+    for _ in range(2):
+        before = window.page.evaluate("studio.current?.id ?? ''")
+        window.page.click("#radio")
+        window.until(f"studio.current && studio.current.id !== '{before}' && studio.player.state === 'playing'")
+        keys.append(window.page.evaluate("studio.current.id"))
+    window.until("studio.player.tick > 8 * studio.current.song.barTicks")  # further than the first was written
+    window.page.locator(f"[data-id='{keys[0]}'] .name").click()
+    known = window.page.evaluate(f"studio.tree.get('{keys[0]}').bars")
+    window.until(f"studio.current.id === '{keys[0]}' && studio.current.song.bars.length > {known} + 2")
+    for key in keys:
+        window.page.get_by_label("Delete " + window.page.evaluate(f"studio.tree.get('{key}').name"), exact=True).click()
+        window.until(f"!studio.tree.get('{key}')")
+    window.page.fill("#option-tempo", "")
 
 
 def test_a_groove_is_muted_soloed_and_split(window: Window, tmp_path: Path) -> None:

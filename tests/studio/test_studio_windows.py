@@ -103,3 +103,17 @@ def test_bars_are_written_anew_on_the_page_and_it_says_what_the_model_sees(windo
         anew = window.page.evaluate("studio.current.song.bars")
         assert [starts(anew[bar]) for bar in (0, 3)] == [starts(bars[bar]) for bar in (0, 3)]
         assert [starts(anew[bar]) for bar in (1, 2)] != [starts(bars[bar]) for bar in (1, 2)]
+
+
+def test_four_windows_of_one_browser_write_at_once(browser: Any, client: Client) -> None:
+    """A browser opens six connections to an address, for all of its windows."""
+    context = browser.new_context()
+    windows = [Window(context, client) for _ in range(4)]
+    for window in windows:
+        window.page.click("#radio")
+        window.until("studio.current?.song.bars.length >= 2")
+    for window in windows:
+        window.page.click("#stop")
+        window.until("studio.tree.get(studio.current.id).status === 'stopped'")
+        assert (window.problems, window.foreign) == ([], [])
+    context.close()

@@ -1,7 +1,8 @@
 // The form of a request. Its fields and their texts come from the studio, which has them from the declared options.
 
 const FIRST = ["key", "chords", "tempo"], LENGTHS = ["bars", "seconds", "tokens"];
-const FILE_KEYS = ["prompt_bars", "pedal", "grid", "prompt_tempo"];
+const FILE_KEYS = ["prompt_bars", "pedal", "grid", "prompt_tempo", "other"];
+const MUSICAL = ["pitches", "polyphony", "metre", "tracks", "ending", "temperature", "top_p", "seed"]; // before the technical ones
 
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -14,15 +15,23 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// What is empty in the form is no wish any more.
+export function nothing() {
+  const wishes = Object.fromEntries(["key", "chords", "tempo", "pitches", "polyphony", "metre", "temperature", "top_p", "top_k", "min_p",
+    "rhythm_temperature", "rhythm_top_p", "rhythm_min_p", "tracks"].map(key => [key, null]));
+  return { ...wishes, ending: "cadence" };
+}
+
 export class Form {
-  // on: { write(values), radio(values), apply(values), file(file), bars() }
+  // on: { write(values), radio(values), apply(values), file(file), bars(), forget() }
   constructor(form, options, models, on) {
     this.form = form;
     this.on = on;
     this.options = new Map(options.map(option => [option.key, option]));
     this.models = models;
     this.fields = new Map();
-    this.prompt = null;
+    this.prompt = this.file = null;
+    this.form.noValidate = true; // the library says what is wrong
     this.build();
     this.choose(models[0].name);
   }
@@ -38,13 +47,17 @@ export class Form {
       element("input", { type: "radio", name: "kind", value: key, checked: number === 0, onchange: () => { length.value = value; } }), label));
     const drop = element("div", { id: "drop", class: "drop" },
       element("label", { class: "file" }, "Drop a MIDI file here, or choose one",
-        element("input", { id: "file", type: "file", accept: ".mid,.midi,audio/midi", onchange: event => this.choosen(event.target) })),
-      element("div", { id: "prompt", hidden: true }));
-    const more = [...this.options.keys()].filter(key => ![...FIRST, ...LENGTHS, ...FILE_KEYS].includes(key));
+        element("input", { id: "file", type: "file", accept: ".mid,.midi,audio/midi", onchange: event => this.chooseFile(event.target) })),
+      element("div", { id: "prompt", hidden: true }), this.buildReading());
+    const known = [...FIRST, ...LENGTHS, ...FILE_KEYS, ...MUSICAL];
+    const more = [...MUSICAL, ...[...this.options.keys()].filter(key => !known.includes(key))];
     this.error = element("p", { id: "form-error", class: "error", role: "alert" });
+    const wrong = () => element("small", { class: "error", role: "alert" });
+    this.ofModel = { input: model, field: element("label", { class: "field" }, element("span", {}, "Model"), model, wrong()) };
+    this.ofLength = { input: length, field: element("fieldset", { class: "length" }, element("legend", {}, "Length"), ...kinds, length, wrong()) };
     this.form.append(
-      element("label", { class: "field" }, element("span", {}, "Model"), model),
-      element("fieldset", { class: "length" }, element("legend", {}, "Length"), ...kinds, length),
+      this.ofModel.field,
+      this.ofLength.field,
       ...FIRST.map(key => this.field(key)),
       element("details", { class: "more" }, element("summary", {}, "More settings"), ...more.map(key => this.field(key))),
       drop,
@@ -80,26 +93,39 @@ export class Form {
   choose(name) {
     this.model.value = name;
     const { sampling } = this.models.find(one => one.name === name);
-    for (const [key, value] of Object.entries(sampling)) if (this.fields.has(key)) this.fields.get(key).input.placeholder = value ?? "";
+    for (const [key, value] of Object.entries(sampling)) if (this.fields.has(key)) this.fields.get(key).input.placeholder = value ?? "off";
     if (this.prompt) this.on.bars();
   }
 
   // Whether a model was made to fill gaps.
   sees(model) { return Boolean(this.models.find(one => one.name === model)?.sees_what_follows); }
 
-  choosen(input) {
+  chooseFile(input) {
     if (input.files[0]) this.on.file(input.files[0]);
     input.value = "";
+  }
+
+  // How a file is read. It can be changed when one is shown, and when one was refused.
+  buildReading() {
+    this.how = element("details", { class: "more", hidden: true }, element("summary", {}, "How it is read"), ...FILE_KEYS.slice(1).map(key => this.field(key)));
+    this.how.addEventListener("change", () => { if (this.prompt) this.on.bars(); else if (this.file) this.on.file(this.file); });
+    return this.how;
+  }
+
+  // What a file is read with, for an address.
+  reading(more) {
+    const settings = this.settings(), how = FILE_KEYS.slice(1).filter(key => key in settings).map(key => [key, settings[key]]);
+    return new URLSearchParams([...Object.entries({ model: this.model.value, ...more }), ...how]);
   }
 
   // What the form says, without what is left empty.
   settings() {
     const values = {};
     for (const [key, { option, input }] of this.fields) {
-      const text = input.value.trim();
+      const text = input.validity.badInput ? "?" : input.value.trim();
       if (text === "" || text === String(option.default)) continue;
       if (option.kind === "boolean") values[key] = text === "true";
-      else values[key] = option.kind === "integer" || option.kind === "number" ? Number(text) : text;
+      else values[key] = text !== "?" && (option.kind === "integer" || option.kind === "number") ? Number(text) : text;
     }
     return values;
   }
@@ -118,14 +144,18 @@ export class Form {
 
   // A sentence beside the field that it names, or below all of them.
   complain(sentence) {
-    for (const { field } of this.fields.values()) field.lastChild.textContent = "";
+    const places = [this.ofModel, this.ofLength, ...this.fields.values()];
+    for (const { field, input } of places) { field.lastChild.textContent = ""; input.removeAttribute("aria-invalid"); }
     this.error.textContent = "";
-    const key = /^([a-z_]+)(=|:)/.exec(sentence)?.[1], place = this.fields.get(key);
+    const key = /^([a-z_]+)(=|:)/.exec(sentence)?.[1];
+    const place = key === "model" ? this.ofModel : LENGTHS.includes(key) ? this.ofLength : this.fields.get(key);
     if (!sentence) return;
     if (place) {
       place.field.lastChild.textContent = sentence;
       place.field.closest("details")?.setAttribute("open", "");
+      place.input.setAttribute("aria-invalid", "true");
       place.input.focus();
+      place.field.scrollIntoView({ block: "center" }); // not behind the buttons
     } else this.error.textContent = sentence;
   }
 
@@ -134,20 +164,22 @@ export class Form {
     this.prompt = prompt;
     const place = this.form.querySelector("#prompt");
     place.hidden = !prompt;
-    if (!prompt) return place.replaceChildren();
+    if (!prompt) {
+      this.file = null;
+      this.how.hidden = true;
+      return place.replaceChildren();
+    }
     if (place.dataset.id === prompt.id && place.firstChild) {
       place.querySelector(".report").textContent = prompt.report;
       return undefined;
     }
     place.dataset.id = prompt.id;
-    for (const key of FILE_KEYS) this.fields.delete(key);
     const bars = this.field("prompt_bars");
     bars.querySelector("input").value = Math.min(prompt.bars, 4);
     bars.querySelector("input").addEventListener("change", () => this.on.bars());
     place.replaceChildren(
-      element("p", {}, element("strong", {}, prompt.name), " ", element("button", { type: "button", onclick: () => this.showPrompt(null), "aria-label": "Do not continue this file" }, "✕")),
-      element("p", { class: "report" }, prompt.report), bars,
-      element("details", { class: "more" }, element("summary", {}, "How it is read"), ...FILE_KEYS.slice(1).map(key => this.field(key))));
+      element("p", {}, element("strong", {}, prompt.name), " ", element("button", { type: "button", onclick: () => { this.showPrompt(null); this.on.forget(); }, "aria-label": "Do not continue this file" }, "✕")),
+      element("p", { class: "report" }, prompt.report), bars);
     if (Number(this.length.value) <= Math.min(prompt.bars, 4)) this.length.value = Math.min(prompt.bars, 4) + 8;
     return undefined;
   }

@@ -1,18 +1,23 @@
-// Undo and redo: what was done, as pairs of functions.
+// Undo and redo: what was done, as requests. They are kept while the tab is open, also when it is loaded again.
+
+import { ask } from "./api.js";
+
+const MOST = 200, KEY = "history";
 
 export class History {
   constructor(changed) {
     this.changed = changed;
-    this.past = [];
-    this.future = [];
+    const { past = [], future = [] } = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
+    this.past = past;
+    this.future = future;
     this.last = Promise.resolve(); // one step after the other, however fast the keys are pressed
   }
 
+  // undo, redo: lists of requests, each as [method, address, body].
   did(label, undo, redo) {
     this.past.push({ label, undo, redo });
-    if (this.past.length > 200) this.past.shift();
     this.future = [];
-    this.changed();
+    this.keep();
   }
 
   undo() { return this.queue(() => this.move("past", "future", "undo")); }
@@ -27,8 +32,15 @@ export class History {
   async move(from, to, what) {
     const step = this[from].pop();
     if (!step) return;
-    await step[what]();
-    this[to].push(step);
+    try {
+      await Promise.all(step[what].map(request => ask(...request)));
+      this[to].push(step);
+    } finally { this.keep(); }
+  }
+
+  keep() {
+    this.past = this.past.slice(-MOST);
+    try { sessionStorage.setItem(KEY, JSON.stringify({ past: this.past, future: this.future })); } catch { /* it has no room */ }
     this.changed();
   }
 }

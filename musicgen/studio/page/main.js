@@ -1,8 +1,9 @@
 // The page: it joins the form, the roll, the player and the tree.
 
-import { WINDOW, ask, follow } from "./api.js";
-import { Form, element } from "./form.js";
+import { Bars, WINDOW, ask } from "./api.js";
+import { Form, element, nothing } from "./form.js";
 import { History } from "./history.js";
+import { showMixer } from "./mixer.js";
 import { Player } from "./player.js";
 import { Roll } from "./roll.js";
 import { Song } from "./song.js";
@@ -14,7 +15,7 @@ const LEAD = 3; // bars that the radio is ahead of what is heard
 const REWRITE = "Write these bars anew, and keep what follows. The takes are ranked by how well it fits.";
 const SEES = " The model sees what follows.", BLIND = " The model does not see what follows.";
 
-let current = null; // the take on the roll: { id, song, close }
+let current = null; // the take on the roll: { id, song, bars }
 let asked = 0; // up to which bar the radio may write
 
 const history = new History(() => {
@@ -28,15 +29,19 @@ const roll = new Roll($("roll"), { seek: tick => { player.seek(tick); roll.setPl
 const tree = new Tree($("tree"), {
   select: id => select(id),
   rename: async (id, name) => {
-    const before = tree.get(id).name, change = text => ask("PATCH", `/api/pieces/${id}`, { name: text });
-    await attempt(() => change(name)) && history.did("rename", () => change(before), () => change(name));
+    await change("rename", id, { name: tree.get(id).name }, { name });
   },
-  keep: (id, kept) => attempt(() => ask("PATCH", `/api/pieces/${id}`, { kept })),
+  keep: (id, kept) => change("keep", id, { kept: !kept }, { kept }),
   remove: id => removeTake(id),
 });
 let form;
 
 function say(text) { $("status").textContent = text; }
+
+async function change(label, id, before, after) {
+  const request = body => ["PATCH", `/api/pieces/${id}`, body];
+  if (await attempt(() => ask(...request(after)))) history.did(label, [request(before)], [request(after)]);
+}
 
 async function attempt(work) {
   try { await work(); return true; } catch (error) { say(error.message); return false; }
@@ -56,22 +61,23 @@ function showState(state) {
 function select(id, isNew = false) {
   const take = tree.get(id);
   if (!take || current?.id === id) return;
-  current?.close();
-  const song = new Song(take);
+  current?.bars.close();
+  const song = new Song(take), isBeyond = player.song && player.song.barAt(player.tick) >= take.bars;
   song.isGrowing = true;
-  current = { id, song, close: () => {} };
-  if (isNew && !take.parent) player.place = 0;
+  current = { id, song, bars: new Bars(id, {
+    bar: bar => { song.addBar(bar); roll.draw(); player.schedule(); showFacts(); },
+    end: () => { song.isGrowing = false; roll.draw(); showFacts(); },
+  }) };
+  asked = 0;
+  if (isNew && !take.parent || isBeyond) player.seek(0);
   roll.ghosts = [];
+  const selection = roll.selection;
   roll.show(song);
+  if (selection?.[1] < take.bars) roll.select(selection);
   if (player.loop && isNew) setLoop(null);
   player.load(song);
-  current.close = follow(id, {
-    bar: bar => { song.addBar(bar); roll.draw(); player.schedule(); showFacts(); },
-    refusal: sentence => { if (sentence) form.complain(sentence); },
-    done: () => { song.isGrowing = false; roll.draw(); showFacts(); },
-    error: sentence => { song.isGrowing = false; say(sentence); },
-  });
-  showMixer(song.tracks);
+  current.bars.more();
+  mix(song.tracks);
   tree.select(id);
   localStorage.setItem("take", id);
   showFacts();
@@ -79,38 +85,38 @@ function select(id, isNew = false) {
 
 function showFacts() {
   const take = tree.get(current?.id), song = current?.song;
+  const isBusy = take?.status === "writing" || take?.status === "waiting", isEmpty = !take || !song.bars.length;
   $("title").textContent = take?.name ?? "Nothing yet";
+  $("stop").hidden = form.apply.hidden = !isBusy;
+  $("fork").disabled = isEmpty;
+  $("fill").disabled = $("more").disabled = isEmpty || isBusy;
+  showDownloads(take, song);
+  $("note").textContent = take?.note ?? "";
   if (!take) { $("facts").textContent = ""; return; }
   const length = Math.round(song.seconds(song.end)), tempo = Math.round(song.tempos.at(-1).bpm);
   $("facts").textContent = song.bars.length
     ? `${song.bars.length} ${song.bars.length === 1 ? "bar" : "bars"} · ${clock(length)} · ${tempo} bpm · ${take.model} · seed ${take.seed}` : `${take.model} · seed ${take.seed}`;
-  $("note").textContent = take.note;
   $("fill").title = REWRITE + (form.sees(take.model) ? SEES : BLIND);
-  const isBusy = take.status === "writing" || take.status === "waiting";
-  $("stop").hidden = !isBusy;
-  form.apply.hidden = !isBusy;
-  for (const id of ["fork", "fill", "more"]) $(id).disabled = !song.bars.length;
-  $("more").disabled ||= isBusy;
-  $("fill").disabled ||= isBusy;
   $("from").max = $("to").max = Math.max(song.bars.length, 1);
-  showDownloads(take, song);
 }
 
 function showDownloads(take, song) {
-  const key = `${take.id} ${song.bars.length > 0} ${take.name}`;
+  const key = take ? `${take.id} ${song.bars.length > 0} ${take.name}` : "";
   if ($("downloads").dataset.key === key) return;
   $("downloads").dataset.key = key;
   const link = (text, address) => element("a", { href: address, download: true }, text);
-  const path = `/api/pieces/${take.id}`;
-  $("downloads").replaceChildren(...song.bars.length ? [
+  const path = `/api/pieces/${take?.id}`;
+  $("downloads").replaceChildren(...song?.bars.length ? [
     link("MIDI", `${path}.mid`), link("Sound (WAV)", `${path}.wav`),
     ...song.tracks.length > 1 ? song.tracks.map((track, number) => link(`${track.name} alone (MIDI)`, `${path}.mid?track=${number}`)) : [],
     link("All takes of this tree (ZIP)", `${path}.zip`), link("This tree as a session file", `/api/session?piece=${take.id}`), link("Record (JSON)", `${path}.json`),
   ] : [element("p", {}, "No bar is written yet.")]);
 }
 
+const away = id => ["DELETE", `/api/pieces/${id}`], back = id => ["POST", `/api/pieces/${id}/restore`];
+
 async function made(label, ids) {
-  history.did(label, () => Promise.all(ids.map(id => ask("DELETE", `/api/pieces/${id}`))), () => Promise.all(ids.map(id => ask("POST", `/api/pieces/${id}/restore`))));
+  history.did(label, ids.map(away), ids.map(back));
   for (const id of ids) {
     const take = await ask("GET", `/api/pieces/${id}`);
     if (!tree.get(id)) tree.set(take); // an event that came meanwhile knows more
@@ -119,9 +125,8 @@ async function made(label, ids) {
 
 async function removeTake(id) {
   const isCurrent = current?.id === id, order = tree.order(), next = order[order.indexOf(id) + 1] ?? order[order.indexOf(id) - 1];
-  const done = await attempt(() => ask("DELETE", `/api/pieces/${id}`));
-  if (!done) return;
-  history.did("delete", () => ask("POST", `/api/pieces/${id}/restore`), () => ask("DELETE", `/api/pieces/${id}`));
+  if (!await attempt(() => ask(...away(id)))) return;
+  history.did("delete", [back(id)], [away(id)]);
   if (isCurrent && next) select(next);
 }
 
@@ -165,15 +170,17 @@ function forkHere() {
 
 // The settings that a fork changes: those that the form says.
 function changed() {
-  const { seed, draw, grammar, prompt_bars, pedal, grid, prompt_tempo, ...rest } = form.settings();
+  const { seed, draw, grammar, prompt_bars, pedal, grid, prompt_tempo, other, ...rest } = form.settings();
   return rest;
 }
 
 async function upload(file) {
   form.complain("");
   say(`Reading ${file.name}…`);
+  form.file = file;
+  form.how.hidden = false;
   try {
-    const prompt = await ask("POST", `/api/prompts?name=${encodeURIComponent(file.name)}&model=${form.model.value}`, file);
+    const prompt = await ask("POST", `/api/prompts?${form.reading({ name: file.name })}`, file);
     form.showPrompt(prompt);
     await showPrompt();
     say("");
@@ -183,12 +190,12 @@ async function upload(file) {
 // Show the bars of the file that will be taken: as they were played (outlines), and as the model reads them.
 async function showPrompt() {
   if (!form.prompt) return;
-  const bars = form.settings().prompt_bars ?? "";
   try {
-    const prompt = { ...await ask("GET", `/api/prompts/${form.prompt.id}?bars=${bars}&model=${form.model.value}`), id: form.prompt.id };
+    const query = form.reading({ bars: form.settings().prompt_bars ?? "" });
+    const prompt = { ...await ask("GET", `/api/prompts/${form.prompt.id}?${query}`), id: form.prompt.id };
     form.complain("");
     form.showPrompt(prompt);
-    current?.close();
+    current?.bars.close();
     const song = new Song({ ...prompt, prompt_bars: prompt.bars });
     for (let bar = 0; bar < prompt.bars; bar++) {
       const end = prompt.lines[bar + 1], inside = ([start]) => start >= prompt.lines[bar] && start < end;
@@ -200,33 +207,31 @@ async function showPrompt() {
     player.load(song);
     player.place = 0;
     tree.select(null);
-    showMixer(song.tracks);
+    mix(song.tracks);
+    showFacts();
     $("title").textContent = prompt.name;
     $("facts").textContent = `${prompt.bars} bars are taken · outlines: as it was played`;
     $("note").textContent = prompt.report;
   } catch (error) { form.complain(error.message); }
 }
 
+function forget() {
+  if (current) return;
+  const last = localStorage.getItem("take");
+  if (tree.get(last)) select(last); else clear();
+}
+
+function clear() {
+  player.pause();
+  current = player.song = roll.song = null;
+  mix([]);
+  roll.draw();
+  showFacts();
+}
+
 // Sound and roll
 
-function showMixer(tracks) {
-  const states = tracks.map(() => "");
-  const update = () => {
-    const isSolo = states.includes("solo");
-    const silent = new Set(tracks.map((_, number) => number).filter(number => isSolo ? states[number] !== "solo" : states[number] === "mute"));
-    player.silence(silent);
-    roll.silent = silent;
-    roll.draw();
-    $("mixer").querySelectorAll("button").forEach(button => button.setAttribute("aria-pressed", String(states[button.dataset.track] === button.dataset.state)));
-  };
-  const button = (number, state, text) => element("button", {
-    "data-track": number, "data-state": state, "aria-pressed": "false", "aria-label": `${state === "mute" ? "Mute" : "Solo"} ${tracks[number].name}`,
-    onclick: () => { states[number] = states[number] === state ? "" : state; update(); },
-  }, text);
-  $("mixer").replaceChildren(...tracks.length > 1 ? tracks.map((track, number) =>
-    element("span", { class: `track track-${number % 4}` }, track.name, button(number, "mute", "M"), button(number, "solo", "S"))) : []);
-  update();
-}
+function mix(tracks) { showMixer($("mixer"), tracks, silent => { player.silence(silent); roll.silent = silent; roll.draw(); }); }
 
 function showSelection(selection) {
   if (!selection) return;
@@ -313,7 +318,7 @@ function listen() {
   click("more", () => { const bar = current.song.bars.length; attempt(() => fork({ bar, takes: 1, bars: bar + 8, ...changed() })); });
   click("stop", () => attempt(() => ask("POST", `/api/pieces/${current.id}/stop`)));
   for (const id of ["from", "to"]) {
-    $(id).addEventListener("change", () => { const [first, last] = bars(); $("to").value = last; roll.select([first - 1, last - 1]); if (player.loop) setLoop([first - 1, last - 1]); });
+    $(id).addEventListener("change", () => { const [first, last] = bars(); $("from").value = first; $("to").value = last; roll.select([first - 1, last - 1]); if (player.loop) setLoop([first - 1, last - 1]); });
   }
   $("open-session").addEventListener("change", event => attempt(async () => {
     const { ids } = await ask("POST", "/api/session", event.target.files[0]);
@@ -329,6 +334,7 @@ function listen() {
     if (event.dataTransfer.files[0]) upload(event.dataTransfer.files[0]);
   });
   document.addEventListener("click", event => {
+    if (event.detail) event.target.closest("button")?.blur(); // of a mouse or a finger: then Space plays, and does not press it again
     for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
 }
@@ -341,6 +347,7 @@ async function begin() {
     apply: () => ask("PATCH", `/api/pieces/${current.id}`, { ...nothing(), ...changed() }).then(() => say("The settings hold from the next bar that is written.")),
     file: upload,
     bars: showPrompt,
+    forget,
   });
   listen();
   history.changed();
@@ -352,36 +359,35 @@ async function begin() {
     tree.draw();
     const last = localStorage.getItem("take");
     if (isFirst && takes.length) select(tree.get(last) ? last : takes.at(-1).id);
+    if (isFirst) showFacts();
     isFirst = false;
+    current?.bars.more(); // after a break of the connection
     document.body.dataset.ready = "true";
-    say(takes.length ? "" : "Ready.");
+    say("");
   });
   source.addEventListener("take", event => {
-    const take = JSON.parse(event.data);
+    const take = JSON.parse(event.data), before = tree.get(take.id);
     tree.set(take);
-    if (take.id === current?.id) showFacts();
+    if (take.id !== current?.id) return;
+    if (take.refusal && take.refusal !== before?.refusal) form.complain(take.refusal);
+    if (take.error && take.error !== before?.error) say(take.error);
+    current.bars.more();
+    showFacts();
   });
   source.addEventListener("gone", event => {
     const { id } = JSON.parse(event.data);
     tree.remove(id);
     if (current?.id === id) {
-      current.close();
+      current.bars.close();
       current = null;
       player.pause();
       const left = [...tree.takes.keys()];
-      if (left.length) select(left.at(-1)); else { player.song = roll.song = null; roll.draw(); showFacts(); }
+      if (left.length) select(left.at(-1)); else clear();
     }
   });
   source.onerror = () => say("The studio does not answer. Is `musicgen studio` still running?");
   source.onopen = () => say("");
   step();
-}
-
-// What is empty in the form is no wish any more.
-function nothing() {
-  const wishes = Object.fromEntries(["key", "chords", "tempo", "pitches", "polyphony", "temperature", "top_p", "top_k", "min_p",
-    "rhythm_temperature", "rhythm_top_p", "rhythm_min_p", "tracks"].map(key => [key, null]));
-  return { ...wishes, ending: "cadence" };
 }
 
 window.studio = { player, roll, tree, history, get current() { return current; } }; // for curious people, and for tests

@@ -252,7 +252,8 @@ export class Roll {
     for (let pitch = rows.low; pitch <= rows.high; pitch++) {
       if (pitch % 12 === 0) pen.fillText(`C${pitch / 12 - 1}`, 8, rows.y(pitch) + rows.height / 2);
     }
-    if (rows.drumTop < height) pen.fillText("drums", 1, (rows.drumTop + height) / 2);
+    pen.font = "10px system-ui, sans-serif";
+    if (rows.drumTop < height) pen.fillText("drums", 2, (rows.drumTop + height) / 2);
   }
 
   band(pen, first, last, top, bottom, fill) {

@@ -4,6 +4,8 @@ import { element } from "./form.js";
 
 const STATUS = { writing: "writing", waiting: "waiting", stopped: "stopped", failed: "failed" };
 
+const span = ({ first, last }) => first === last ? `bar ${first}` : `bars ${first}–${last}`;
+
 export class Tree {
   // on: { select(id), rename(id, name), keep(id, kept), remove(id) }
   constructor(list, on) {
@@ -45,15 +47,15 @@ export class Tree {
   item(take, children) {
     const isSelected = take.id === this.selected, own = children.get(take.id) ?? [];
     const facts = [`${take.bars} ${take.bars === 1 ? "bar" : "bars"}`, STATUS[take.status], take.score.rank ? `no. ${take.score.rank}` : "",
-      take.made === "fill" ? `bars ${take.score.first}–${take.score.last} anew` : take.parent ? `from bar ${take.bar + 1}` : take.language];
+      take.made === "fill" ? `${span(take.score)} anew` : take.parent ? `from bar ${take.bar + 1}` : take.language];
     const line = element("div", { class: `take ${isSelected ? "selected" : ""} ${take.status}`, "data-id": take.id },
       element("button", { class: "name", "aria-current": isSelected ? "true" : null, title: take.note, onclick: () => this.on.select(take.id), ondblclick: () => this.rename(take) },
         element("span", {}, take.name), element("small", {}, facts.filter(Boolean).join(" · "))),
       element("button", { class: "keep", "aria-pressed": String(take.kept), "aria-label": `Keep ${take.name}`, title: "Keep", onclick: () => this.on.keep(take.id, !take.kept) }, take.kept ? "★" : "☆"),
       element("button", { "aria-label": `Rename ${take.name}`, title: "Rename", onclick: () => this.rename(take) }, "✎"),
       element("button", { "aria-label": `Delete ${take.name}`, title: "Delete", onclick: () => this.on.remove(take.id) }, "✕"));
-    return element("li", { role: "treeitem", "aria-selected": String(isSelected) }, line,
-      ...(own.length ? [element("ul", { role: "group" }, ...own.map(child => this.item(child, children)))] : []));
+    return element("li", {}, line,
+      ...(own.length ? [element("ul", {}, ...own.map(child => this.item(child, children)))] : []));
   }
 
   rename(take) {
