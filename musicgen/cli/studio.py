@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -100,9 +101,20 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _address(host: str, port: int, token: str) -> str:
     if host in ("0.0.0.0", "::"):  # noqa: S104  (the user's choice)
-        host = socket.gethostbyname(socket.gethostname())
+        host = _own_address(":" in host)
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/{f'?token={token}' if token else ''}"
+
+
+def _own_address(is_six: bool) -> str:
+    """The address at which other machines find this one. Its name may stand for an address of this machine only."""
+    family, elsewhere, here = (
+        (socket.AF_INET6, "2001:db8::1", "::1") if is_six else (socket.AF_INET, "192.0.2.1", "127.0.0.1")
+    )
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((elsewhere, 9))  # sends nothing, and chooses the way out
+        return str(asking.getsockname()[0])
+    return here
 
 
 run = Command("studio", ABOUT, StudioConfig, studio)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import signal
 import socket
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 
 from musicgen.cli.main import main
+from musicgen.cli.studio import _address
 
 
 def test_it_prints_its_address_serves_its_page_and_ends_with_an_interrupt(tmp_path: Path) -> None:
@@ -40,3 +43,18 @@ def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) 
 def test_a_model_that_is_not_there_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["studio", "port=0", "open=false", "model=none", f"folder={tmp_path}"]) == 2
     assert "model=none: no such model (known: groove-small, pop-small)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104
+def test_the_address_that_is_printed_can_be_opened_on_another_machine(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Debian, the name of a machine stands for 127.0.1.1."""
+
+    def lost(*_: object) -> str:
+        raise socket.gaierror
+
+    monkeypatch.setattr("socket.gethostbyname", lost)
+    address = urlparse(_address(host, 8765, "secret"))
+    assert (address.port, address.query) == (8765, "token=secret")
+    assert ipaddress.ip_address(address.hostname or "") not in ipaddress.ip_network("127.0.1.0/24")
