@@ -21,6 +21,7 @@ from musicgen.model import PerformerConfig, PerformerLM, State
 from musicgen.model.engine import Engine, make_engine
 from musicgen.model.graph.export import graph_files
 from musicgen.model.graph.step import step_graph
+from musicgen.model.places import find_places, find_row_places
 
 TINY = PerformerConfig(
     vocab_size=13, num_layers=2, num_heads=2, d_model=44, d_ff=70, num_features=18, num_realizations=9, num_sines=2
@@ -143,6 +144,29 @@ def test_a_row_is_the_same_bits_whatever_the_sizes(
     for row in range(batch):
         own = stepped(engine, tokens[row : row + 1], beats[row : row + 1], model.init_state(draw))[0]
         assert torch.equal(own[0], together[row])
+
+
+@given(
+    times=st.lists(st.tuples(st.floats(0, 1e4), st.integers(0, 10**6)), min_size=1, max_size=4),
+    before=st.one_of(st.none(), st.floats(0, 1e4)),
+    positions=st.sampled_from(["time", "token"]),
+)
+def test_places_of_single_tokens_are_those_of_sequences(
+    times: list[tuple[float, int]], before: float | None, positions: str
+) -> None:
+    config = dataclasses.replace(TINY, **TIME | {"pe": "rope", "positions": positions})
+    for beats in ([free for free, _ in times], [number / 12 for _, number in times]):
+        tokens, indices = torch.zeros(len(beats), 1, dtype=torch.long), list(range(len(beats)))
+        last = None if before is None else [before] * len(beats)
+        column = torch.tensor(beats, dtype=torch.float64).unsqueeze(1)
+        expected = find_places(config, tokens, torch.tensor(indices).unsqueeze(1), column, last)
+        assert expected.elapsed is not None
+        found = find_row_places(config, indices, beats, last)
+        assert (list(found[0]), found[1]) == (expected.positions[:, 0].tolist(), expected.elapsed[:, 0].tolist())
+    with pytest.raises(ValueError, match="musical time"):
+        find_row_places(config, [0], None, None)
+    with pytest.raises(ValueError, match="do not match"):
+        find_row_places(config, [0], [0.0, 1.0], None)
 
 
 def test_far_positions_are_as_exact_as_near_ones() -> None:
