@@ -186,7 +186,7 @@ def _write(continuations: Continuations, gallery: Gallery, batch: int, total: in
                 gallery.add(step)
                 progress.update(step.is_last)
                 now = time.monotonic()
-                if now - shown > 0.5:
+                if step.is_last or now - shown > 0.5:
                     shown = now
                     progress.set_postfix_str(f"{tokens:,} tokens, {tokens / (now - began):,.0f} tokens/s")
         except KeyboardInterrupt:

@@ -175,7 +175,7 @@ def _write(session: Session, gallery: Gallery, config: GenerateConfig) -> int:
             if step.piece.at_bar_line:
                 progress.update()
             now = time.monotonic()
-            if now - shown > 0.5:
+            if step.is_last or now - shown > 0.5:
                 shown = now
                 progress.set_postfix_str(f"{tokens:,} tokens, {tokens / (now - began):,.0f} tokens/s")
     return tokens

@@ -193,8 +193,7 @@ def test_a_file_on_the_roll_has_its_own_buttons_and_leaves_when_it_is_dismissed(
     assert "grid=file" in answer.value.url
     window.page.select_option("#option-grid", "auto")
     window.page.get_by_label("Do not continue this file").click()
-    window.until(f"studio.current?.id === '{key}'")
-    assert window.page.locator("#downloads a").count() > 0
+    window.until(f"studio.current?.id === '{key}' && document.querySelectorAll('#downloads a').length > 0")
 
 
 def test_space_after_a_click_plays_and_does_not_press_the_button_again(window: Window) -> None:
