@@ -45,7 +45,7 @@ def pedals_of_channels(data: bytes, tracks: int) -> Pedals | None:
     if data.count(b"MTrk") < 2 or not _SUSTAIN_CHANGE.search(data):
         return None
     try:
-        chunks = [_read(chunk) for chunk in _chunks(data)]
+        chunks = [_read(chunk) for chunk in track_chunks(data)]
     except IndexError:  # an event is cut off
         return None
     channels = [chunk.channels for chunk in chunks if chunk.channels]
@@ -62,7 +62,8 @@ def pedals_of_channels(data: bytes, tracks: int) -> Pedals | None:
     return pedals
 
 
-def _chunks(data: bytes) -> Iterator[bytes]:
+def track_chunks(data: bytes) -> Iterator[bytes]:
+    """The track chunks of a MIDI file, which are known to be whole."""
     place = 8 + int.from_bytes(data[4:8], "big")
     while place + 8 <= len(data):
         size = int.from_bytes(data[place + 4 : place + 8], "big")
@@ -78,16 +79,16 @@ def _read(chunk: bytes) -> _Chunk:
     while place < len(chunk):
         delta, place = _number(chunk, place)
         tick += delta
-        if chunk[place] & 0x80:
-            status, place = chunk[place], place + 1
-        kind, channel = status & 0xF0, (port, status & 0x0F)
-        if status == _META or status in _SYSEX:
-            meta = chunk[place] if status == _META else None
-            size, place = _number(chunk, place + (status == _META))
+        if chunk[place] == _META or chunk[place] in _SYSEX:  # some programs keep the running status across these
+            meta = chunk[place + 1] if chunk[place] == _META else None
+            size, place = _number(chunk, place + (1 if meta is None else 2))
             if meta == _PORT and size:
                 port = chunk[place]
             place += size
             continue
+        if chunk[place] & 0x80:
+            status, place = chunk[place], place + 1
+        kind, channel = status & 0xF0, (port, status & 0x0F)
         first, second = chunk[place], 0 if kind in _ONE_BYTE else chunk[place + 1]
         place += 1 if kind in _ONE_BYTE else 2
         if kind == _NOTE_ON and second:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+from musicgen.midi.channels import track_chunks
 from musicgen.midi.score import Part, Track
 
 DRUM_CHANNEL = 9
@@ -27,13 +28,9 @@ def read_roles(data: bytes) -> dict[Track, Part]:
     if not any(bytes([_META, _INSTRUMENT_NAME, len(part)]) + part.encode() in data for part in PARTS):
         return {}
     found: dict[Track, set[str]] = {}
-    place = 8 + int.from_bytes(data[4:8], "big")
-    while place + 8 <= len(data):
-        kind, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "big")
-        if kind == b"MTrk":
-            track, role = _opening(data[place + 8 : place + 8 + size])
-            found.setdefault(track, set()).add(role)
-        place += 8 + size
+    for chunk in track_chunks(data):
+        track, role = _opening(chunk)
+        found.setdefault(track, set()).add(role)
     sure = {track: role for track, (role, *others) in found.items() if not others and role in PARTS}
     return {track: role for track, role in sure.items() if (role == "drums") == track.is_drum}
 

@@ -91,3 +91,15 @@ def test_a_track_of_two_channels_is_left_to_the_parser(tmp_path: Path) -> None:
     file.save(path)
     assert pedals_of_channels(read_bytes(path), 3) is None
     assert read(path) == [(0, 0, True)]
+
+
+def test_running_status_may_go_on_after_a_text(tmp_path: Path) -> None:
+    """Notes and a pedal without a status byte of their own, after a meta event between them."""
+    hand = bytes.fromhex("00 90 3c 50 83 60 ff 01 01 61 00 3c 00 00 ff 2f 00")
+    pedal = bytes.fromhex("00 b0 40 7f 00 ff 01 01 61 87 40 40 00 00 ff 2f 00")
+    chunks = [b"MTrk" + len(chunk).to_bytes(4, "big") + chunk for chunk in (hand, pedal)]
+    path = tmp_path / "x.mid"
+    path.write_bytes(b"MThd" + bytes.fromhex("00000006 0001 0002 01e0") + b"".join(chunks))
+    found = pedals_of_channels(read_bytes(path), 1)
+    assert found is not None
+    assert found.tolist() == [(0, 0, True), (960, 0, False)]
